@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.books.computed import with_computed
-from dpsql.books.links import path_of, tree_of
+from dpsql.books.links import columns_of_unit, numbers_of_rows, path_of, tree_of
 from dpsql.books.public import is_protected
 from dpsql.books.seen import find_table
 from dpsql.books.store import Books
@@ -20,7 +20,7 @@ from dpsql.engines.registry import find_parts
 from dpsql.engines.source import FoundView, Source
 from dpsql.engines.source_path import Above, reached, with_reached
 from dpsql.errors import DpsqlError, InvalidQuery
-from dpsql.language.scope import Catalog, Scope, Step
+from dpsql.language.scope import Catalog, Scope, Step, Units
 from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
 
@@ -70,6 +70,16 @@ class Tables:
         except DpsqlError:
             return False
         return tree_of(Books(self.cursor, source.catalog), source.key) is not None
+
+    def units(self, origin: Source) -> Units | None:
+        """See `dpsql.language.scope.Catalog.units`."""
+        books = Books(self.cursor, origin.catalog)
+        path = path_of(books, origin.key)
+        if not path or origin.per_unit:
+            return None
+        units = numbers_of_rows(books, origin)
+        (number,) = units.per_unit
+        return Units(units, columns_of_unit(path), frozenset(path[-1].references), number.name, number.most)
 
     def path(self, origin: Source) -> Sequence[Step]:
         """See `dpsql.language.scope.Catalog.path`."""

@@ -23,14 +23,16 @@ from dpsql.books.protection import forget
 from dpsql.books.store import Books
 from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute
+from dpsql.core.names import fold
 from dpsql.core.tree import Link, Tree
 from dpsql.engines.duckdb.names import split_name
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import find_parts
 from dpsql.engines.source import Source, written_alike
-from dpsql.engines.source_path import Above, reached, with_reached
+from dpsql.engines.source_path import Above, PerUnit, reached, with_numbers, with_reached
 from dpsql.errors import InvalidArgument, NotProtected
 
+_MOST_NUMBER: Final = 1000
 _INTEGERS: Final = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 
 
@@ -92,11 +94,16 @@ def table_of(books: Books, key: str) -> Source:
 
 
 def check_place(source: Source) -> None:
-    """Refuse to link rows that are not in DuckDB.
+    """Refuse to link rows that are not in DuckDB, or that DuckDB cannot tell apart.
 
     Raises:
-        InvalidArgument: they are elsewhere.
+        InvalidArgument: they are elsewhere, or a column hides their numbers.
     """
+    if any(fold(column.name) == "rowid" for column in source.columns):
+        raise InvalidArgument(
+            f"table {source.name!r} has a column 'rowid', which hides how DuckDB tells rows apart: ALTER TABLE "
+            f"{source.name} RENAME rowid TO …"
+        )
     if source.place is not None:
         raise InvalidArgument(
             f"the rows of {source.name!r} are in engine {source.place.engine!r}, and tables are linked where "
@@ -134,9 +141,22 @@ def beside(books: Books, source: Source) -> Source:
     return with_reached(source, path_of(books, source.key))
 
 
+def numbers_of_rows(books: Books, source: Source) -> Source:
+    """The units of a linked table, with the number of its rows that each has."""
+    path, link = path_of(books, source.key), link_of(books, source.key)
+    assert link is not None
+    names = {reached(above.source, column.name) for above in path for column in above.source.columns}
+    plain = replace(source, columns=tuple(column for column in source.columns if column.name not in names))
+    return with_numbers(path[-1].source, [PerUnit(plain, path, min(link.most, _MOST_NUMBER))])
+
+
 def declared_beside(books: Books, source: Source) -> dict[str, Attribute]:
     """The recorded domains of a table's columns, and of those that its rows lead to."""
-    return facts.declared_beside(books, source.key, path_of(books, source.key))
+    known = facts.declared_beside(books, source.key, path_of(books, source.key))
+    for number in source.per_unit:
+        values = tuple(map(str, range(number.most + 1)))
+        known[number.name] = Attribute(number.name, "BIGINT", "values", values)
+    return known
 
 
 def unit_columns(books: Books, source: Source) -> frozenset[str]:
@@ -144,9 +164,18 @@ def unit_columns(books: Books, source: Source) -> frozenset[str]:
     path = path_of(books, source.key)
     if not path or len(path[-1].references) > 1:
         return frozenset()
+    (reference,) = path[-1].references
+    return frozenset(name for name, column in columns_of_unit(path).items() if column == reference)
+
+
+def columns_of_unit(path: Sequence[Above]) -> dict[str, str]:
+    """The columns beside those of a linked table that have the values of a column of its unit, and which."""
+    if not path:
+        return {}
     top, below = path[-1], path[-2].source if len(path) > 1 else None
-    key = top.key[0] if below is None else reached(below, top.key[0])
-    return frozenset({reached(top.source, top.references[0]), key})
+    found = {reached(top.source, column.name): column.name for column in top.source.columns}
+    keys = top.key if below is None else [reached(below, name) for name in top.key]
+    return found | dict(zip(keys, top.references, strict=True))
 
 
 def bound_of(books: Books, source: str) -> UnitBound | None:

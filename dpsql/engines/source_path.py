@@ -46,3 +46,32 @@ def with_reached(source: Source, path: Sequence[Above]) -> Source:
                 "called beside it: give it another name"
             )
     return replace(source, columns=(*source.columns, *more))
+
+
+@dataclass(frozen=True)
+class PerUnit:
+    """How many rows of a linked table belong to each unit, as a column of the units.
+
+    One unit is one row, and the number is a matter of that unit's rows alone. So a count of units by it changes by 1 at
+    most when a unit comes or goes, however many rows it has.
+
+    Attributes:
+        table: the linked table.
+        path: the tables above it, the next one first, the units last.
+        most: so many rows or more are one number.
+    """
+
+    table: Source
+    path: tuple[Above, ...]
+    most: int
+
+    @property
+    def name(self) -> str:
+        """What the column is called beside those of the units."""
+        return f"rows of {self.table.key}"
+
+
+def with_numbers(units: Source, numbers: Sequence[PerUnit]) -> Source:
+    """The table of the units, with numbers of rows below each as further columns."""
+    more = [Column(number.name, "BIGINT", nullable=False) for number in numbers]
+    return replace(units, columns=(*units.columns, *more), per_unit=tuple(numbers))

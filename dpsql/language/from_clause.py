@@ -19,6 +19,7 @@ from dpsql.language.members import with_members
 from dpsql.language.place import Place, check_plain, is_name
 from dpsql.language.refusal import OF_ROWS, check_clauses, check_names, first_word, refuse, words_of
 from dpsql.language.scope import Scope
+from dpsql.language.unit_rows import rows_of_units
 from dpsql.language.written import stands_elsewhere
 
 _DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
@@ -160,6 +161,9 @@ def _rows(query: exp.Expr, place: Place) -> Scope:
     if not isinstance(query, exp.Select):
         refuse(query, f"{first_word(query)} inside FROM is not supported", "ask about each part by itself")
     if is_grouped(query):
+        units = rows_of_units(query, place.with_(query), scope_of)
+        if units is not None:
+            return units
         raise GroupsInside(query, place)
     order, limit = query.args.get("order"), query.args.get("limit")
     if order is not None and limit is None:

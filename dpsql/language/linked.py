@@ -33,13 +33,14 @@ def is_linked(item: exp.Expr, place: Place) -> bool:
     """Whether an item of FROM reads a table of a tree."""
     if place.is_named(item):
         query, _, outside = place.named[fold(item.name)]
-        return _reads_linked(query, outside)
+        return reads_linked(query, outside)
     if isinstance(item, exp.Subquery):
-        return _reads_linked(item.this, place.with_(item)) if isinstance(item.this, exp.Query) else False
+        return reads_linked(item.this, place.with_(item)) if isinstance(item.this, exp.Query) else False
     return isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier) and place.catalog.is_linked(item)
 
 
-def _reads_linked(query: exp.Expr, place: Place) -> bool:
+def reads_linked(query: exp.Expr, place: Place) -> bool:
+    """Whether a query reads a table of a tree."""
     origin = query.args.get("from_") if isinstance(query, exp.Select) else None
     items = [] if origin is None else [origin.this, *(join.this for join in query.args.get("joins") or ())]
     inside = place.with_(query) if isinstance(query, exp.Query) else place

@@ -120,6 +120,25 @@ class Step:
     pairs: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class Units:
+    """The units that rows of a linked table belong to, each with the number of those rows.
+
+    Attributes:
+        origin: the table whose rows are the units, with that number as a column.
+        columns: columns beside those of the linked table that have the values of a column of the units, and which.
+        keys: the columns of the units that tell them apart.
+        number: the column of the number.
+        most: so many rows or more are one number.
+    """
+
+    origin: Any
+    columns: Mapping[str, str]
+    keys: frozenset[str]
+    number: str
+    most: int
+
+
 class Unlinked:
     """A catalogue that knows no linked tables."""
 
@@ -131,12 +150,19 @@ class Unlinked:
         """See `Catalog.path`."""
         return ()
 
+    def units(self, origin: Any) -> Units | None:
+        """See `Catalog.units`."""
+        return None
+
 
 class Catalog(Protocol):
     """What names in FROM mean."""
 
     def is_linked(self, table: exp.Table) -> bool:
         """Whether it is a table of a tree, or a view of one."""
+
+    def units(self, origin: Any) -> Units | None:
+        """The units of a linked table; None of another one."""
 
     def path(self, origin: Any) -> Sequence[Step]:
         """The steps from a table up to the one whose rows are the units; none where no keys lead to it."""

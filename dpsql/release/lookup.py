@@ -27,6 +27,7 @@ from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.duckdb.ticks import canonical
 from dpsql.engines.registry import cannot_of, check_domain, check_listed, find_parts, find_source, rates_of
 from dpsql.engines.source import Column, Source
+from dpsql.engines.source_path import with_numbers
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery, InvalidWorkload, NotDeclared
 from dpsql.evaluation.components import columns_of
 from dpsql.evaluation.lookups import Loaded
@@ -145,7 +146,9 @@ def look_up_query(cursor: Cursor, request: QueryRequest) -> tuple[QueryFacts, li
 def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> QueryFacts:
     """The same facts as they are now, of a query that was taken apart before."""
     plain = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
-    return _facts_of(cursor, request, facts.query, beside(Books(cursor, plain.catalog), plain))[0]
+    now = beside(Books(cursor, plain.catalog), plain)
+    source = with_numbers(now, facts.source.per_unit) if facts.source.per_unit else now
+    return _facts_of(cursor, request, facts.query, source)[0]
 
 
 def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Source) -> tuple[QueryFacts, list[Loaded]]:

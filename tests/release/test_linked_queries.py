@@ -201,7 +201,7 @@ def counted(db, release: str) -> dict[str, dict]:
 
 def moved(before: dict, after: dict, place: int) -> int:
     """Σ |change| over the groups."""
-    none = (0, 0)
+    none = (0, 0, 0)
     return sum(abs(before.get(key, none)[place] - after.get(key, none)[place]) for key in before.keys() | after.keys())
 
 

@@ -12,7 +12,7 @@ from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.catalog import find_parts, find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.paths import path_bound
+from dpsql.engines.duckdb.paths import NumbersOfRows, path_bound
 from dpsql.engines.duckdb.sampling import codes_of
 from dpsql.engines.duckdb.stubs import check_stub
 from dpsql.engines.duckdb.units import Bound, bound_by_secret, secret_of
@@ -49,6 +49,10 @@ class DuckDBEngine:
     ) -> DuckDBCounter:
         """See `Engine.counter`."""
         chosen = None if bound is None else _chosen(source, bound)
+        if source.per_unit:
+            chosen = NumbersOfRows(
+                source.per_unit[0].name, "", 1, secret_of(source.catalog, source.key), source.per_unit
+            )
         return DuckDBCounter(self._cursor, _with_rows(source), domain, chosen, once=once, before=before)
 
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:

@@ -24,7 +24,7 @@ from dpsql.core.column_types import column_type
 from dpsql.engines.duckdb.types import filled
 from dpsql.engines.duckdb.units import Bound, content_of, unused
 from dpsql.engines.source import Source
-from dpsql.engines.source_path import Above, reached
+from dpsql.engines.source_path import Above, PerUnit, reached
 
 _UNIT = "dpsql_unit_above"
 _NUMBER = "dpsql_number"
@@ -71,7 +71,7 @@ class PathBound(Bound):
         return query
 
     def _unit(self) -> exp.Expr:
-        """What tells the top rows apart: numbers that they are given for the time of a statement."""
+        """What tells the top rows apart in one statement: where they are stored."""
         return _of(len(self.path), _NUMBER)
 
     def _one_each(self, step: Above) -> exp.Select:
@@ -80,9 +80,9 @@ class PathBound(Bound):
         keys = [_key(step.source, name, None) for name in step.references]
         order = exp.Order(expressions=[exp.Ordered(this=content_of(step.source, self.secret))])
         number = exp.Window(this=exp.RowNumber(), partition_by=keys, order=order)
-        given = exp.Window(this=exp.RowNumber())
         listed = (exp.column(name, quoted=True) for name in names)
-        rows = exp.select(*listed, exp.alias_(given, _NUMBER)).from_(step.source.table())
+        stored_at = exp.alias_(exp.column("rowid"), _NUMBER)
+        rows = exp.select(*listed, stored_at).from_(step.source.table())
         rows.set("qualify", exp.Qualify(this=exp.EQ(this=number, expression=exp.Literal.number(1))))
         return rows
 
@@ -109,3 +109,47 @@ def _key(source: Source, name: str, level: int | None) -> exp.Expr:
     """What tells the values of a key's column apart."""
     column = exp.column(exp.to_identifier(name, quoted=True), table=None if level is None else f"t{level}")
     return filled(column_type(source.column(name).type).unit_key, x=column)
+
+
+@dataclass(frozen=True)
+class NumbersOfRows(Bound):
+    """All rows of a table whose rows are units, each with numbers of rows below it; nothing need be bounded.
+
+        SELECT …, least(coalesce(n, 0), most) FROM units LEFT JOIN (SELECT unit, count(*) AS n FROM known GROUP BY unit)
+
+    Attributes:
+        numbers: which numbers.
+    """
+
+    numbers: tuple[PerUnit, ...] = ()
+
+    def key(self) -> exp.Expr:
+        """See `Bound.key`: each row is a unit."""
+        return exp.column("rowid")
+
+    def apply(self, source: Source, columns: tuple[str, ...]) -> exp.Select:
+        """See `Bound.apply`."""
+        places = {number.name: place for place, number in enumerate(self.numbers)}
+        listed: list[exp.Expr] = []
+        for name in columns:
+            value: exp.Expr = exp.column(exp.to_identifier(name, quoted=True), table="units")
+            if name in places:
+                found = exp.column("n", table=f"numbers{places[name]}")
+                number = exp.func("coalesce", found, exp.Literal.number(0), dialect="duckdb")
+                most = exp.Literal.number(self.numbers[places[name]].most)
+                value = exp.cast(exp.func("least", number, most, dialect="duckdb"), "BIGINT", dialect="duckdb")
+            listed.append(exp.alias_(value, name, quoted=True))
+        query = exp.select(*listed).from_(exp.alias_(source.table(), "units", table=True))
+        for place, number in enumerate(self.numbers):
+            same = exp.EQ(
+                this=exp.column("rowid", table="units"), expression=exp.column("unit", table=f"numbers{place}")
+            )
+            rows = self._rows_below(number).subquery(f"numbers{place}")
+            query = query.join(rows, on=same, join_type="left")
+        return query
+
+    def _rows_below(self, number: PerUnit) -> exp.Select:
+        """How many rows each unit has that has some."""
+        bound = path_bound(number.table, 1, self.secret, number.path)
+        rows = bound.known(number.table, (), "unit", "content").subquery("rows_below")
+        return exp.select("unit", exp.alias_(exp.Count(this=exp.Star()), "n")).from_(rows).group_by("unit")
