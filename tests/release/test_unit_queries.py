@@ -103,3 +103,17 @@ def test_a_unit_with_all_its_rows_moves_one_count_by_one(db, silent, keys, seed)
         after = counted(f"without {patient}")
         for name, answered in before.items():
             assert moved(answered, after[name], 0) == int(bool(gone[name[0]])), (name, patient)
+
+
+@pytest.mark.medium
+def test_a_part_of_a_composite_key_is_no_unit(db):
+    db.sql("CREATE TABLE patients (house INTEGER, pid INTEGER)")
+    db.sql("CREATE TABLE visits (house INTEGER, pid INTEGER)")
+    db.protect("patients", epsilon=1.0, delta=1e-6)
+    db.link("visits", "patients", ["house", "pid"])
+    with pytest.raises(duckdb.Error, match="say how many rows of one unit count|max_rows := 20"):
+        db.sql(
+            "FROM dp_query('SELECT count(*) FROM (SELECT house, count(*) AS n FROM visits GROUP BY house)', epsilon := 1)"
+        )
+    both = "SELECT n, count(*) FROM (SELECT house, pid, count(*) AS n FROM visits GROUP BY house, pid) GROUP BY n"
+    assert len(db.sql("FROM dp_query(?, epsilon := 0.5)", [both]).fetchall()) == 100

@@ -134,18 +134,18 @@ class NumbersOfRows(Bound):
         for name in columns:
             value: exp.Expr = exp.column(exp.to_identifier(name, quoted=True), table="units")
             if name in places:
-                found = exp.column("n", table=f"numbers{places[name]}")
-                number = exp.func("coalesce", found, exp.Literal.number(0), dialect="duckdb")
+                rows = exp.column("n", table=f"numbers{places[name]}")
+                known = exp.func("coalesce", rows, exp.Literal.number(0), dialect="duckdb")
                 most = exp.Literal.number(self.numbers[places[name]].most)
-                value = exp.cast(exp.func("least", number, most, dialect="duckdb"), "BIGINT", dialect="duckdb")
+                value = exp.cast(exp.func("least", known, most, dialect="duckdb"), "BIGINT", dialect="duckdb")
             listed.append(exp.alias_(value, name, quoted=True))
         query = exp.select(*listed).from_(exp.alias_(source.table(), "units", table=True))
         for place, number in enumerate(self.numbers):
             same = exp.EQ(
                 this=exp.column("rowid", table="units"), expression=exp.column("unit", table=f"numbers{place}")
             )
-            rows = self._rows_below(number).subquery(f"numbers{place}")
-            query = query.join(rows, on=same, join_type="left")
+            below = self._rows_below(number).subquery(f"numbers{place}")
+            query = query.join(below, on=same, join_type="left")
         return query
 
     def _rows_below(self, number: PerUnit) -> exp.Select:
