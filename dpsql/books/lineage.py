@@ -71,13 +71,13 @@ class Tables:
             return False
         return tree_of(Books(self.cursor, source.catalog), source.key) is not None
 
-    def units(self, origin: Source) -> Units | None:
+    def units(self, origin: Source, where: Sequence[str] = ()) -> Units | None:
         """See `dpsql.language.scope.Catalog.units`."""
         books = Books(self.cursor, origin.catalog)
         path = path_of(books, origin.key)
         if not path or origin.per_unit:
             return None
-        units = numbers_of_rows(books, origin)
+        units = numbers_of_rows(books, origin, where)
         (number,) = units.per_unit
         return Units(units, columns_of_unit(path), frozenset(path[-1].references), number.name, number.most)
 

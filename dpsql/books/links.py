@@ -141,13 +141,13 @@ def beside(books: Books, source: Source) -> Source:
     return with_reached(source, path_of(books, source.key))
 
 
-def numbers_of_rows(books: Books, source: Source) -> Source:
-    """The units of a linked table, with the number of its rows that each has."""
+def numbers_of_rows(books: Books, source: Source, where: Sequence[str] = ()) -> Source:
+    """The units of a linked table, with the number of its rows, of which some conditions hold, that each has."""
     path, link = path_of(books, source.key), link_of(books, source.key)
     assert link is not None
     names = {reached(above.source, column.name) for above in path for column in above.source.columns}
     plain = replace(source, columns=tuple(column for column in source.columns if column.name not in names))
-    return with_numbers(path[-1].source, [PerUnit(plain, path, min(link.most, _MOST_NUMBER))])
+    return with_numbers(path[-1].source, [PerUnit(plain, path, min(link.most, _MOST_NUMBER), tuple(where))])
 
 
 def declared_beside(books: Books, source: Source) -> dict[str, Attribute]:

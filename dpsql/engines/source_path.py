@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dpsql.core.domain import Domain
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
 
@@ -59,16 +60,22 @@ class PerUnit:
         table: the linked table.
         path: the tables above it, the next one first, the units last.
         most: so many rows or more are one number.
+        where: conditions on the rows that count, over the table's columns and those that it reaches, as SQL.
+        domain: of the columns that those read, once it was looked up.
+        cells: of that domain, in which all of them hold.
     """
 
     table: Source
     path: tuple[Above, ...]
     most: int
+    where: tuple[str, ...] = ()
+    domain: Domain | None = None
+    cells: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         """What the column is called beside those of the units."""
-        return f"rows of {self.table.key}"
+        return " and ".join([f"rows of {self.table.key}", *self.where])
 
 
 def with_numbers(units: Source, numbers: Sequence[PerUnit]) -> Source:

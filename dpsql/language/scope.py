@@ -150,7 +150,7 @@ class Unlinked:
         """See `Catalog.path`."""
         return ()
 
-    def units(self, origin: Any) -> Units | None:
+    def units(self, origin: Any, where: Sequence[str] = ()) -> Units | None:
         """See `Catalog.units`."""
         return None
 
@@ -161,8 +161,8 @@ class Catalog(Protocol):
     def is_linked(self, table: exp.Table) -> bool:
         """Whether it is a table of a tree, or a view of one."""
 
-    def units(self, origin: Any) -> Units | None:
-        """The units of a linked table; None of another one."""
+    def units(self, origin: Any, where: Sequence[str] = ()) -> Units | None:
+        """The units of a linked table, by its rows of which some conditions hold; None of another table."""
 
     def path(self, origin: Any) -> Sequence[Step]:
         """The steps from a table up to the one whose rows are the units; none where no keys lead to it."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dpsql.language.columns import ColumnNames
-from dpsql.language.expressions import conjuncts_of, unwrapped
+from dpsql.language.expressions import conjuncts_of, sql_of, unwrapped
 from dpsql.language.linked import reads_linked
 from dpsql.language.place import Place
 from dpsql.language.refusal import OF_ROWS, check_clauses, refuse, words_of
@@ -47,8 +47,11 @@ def rows_of_units(query: exp.Select, place: Place, scope_of: ScopeOf) -> Scope |
     check_clauses(written, OF_ROWS | {"group", "having"}, inside=True)
     where = written.args.get("where")
     conditions = [names.over_rows(tree) for tree in conjuncts_of(None if where is None else where.this)]
-    if scope.dimensions or not all(_is_sure(tree, units) for tree in (*scope.filters, *conditions)):
-        refuse(query, "conditions on the rows that are counted for each unit are not supported", "leave WHERE out")
+    if scope.dimensions:
+        refuse(query, "public tables beside rows that are counted for each unit are not supported", "leave them out")
+    asked = sorted({sql_of(tree) for tree in (*scope.filters, *conditions) if not _is_sure(tree, units)})
+    units = place.catalog.units(scope.origin, asked)
+    assert units is not None
     columns: dict[str, exp.Expr] = {}
     for item in written.expressions:
         name = item.alias_or_name or item.sql(dialect="duckdb")

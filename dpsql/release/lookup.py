@@ -44,6 +44,7 @@ from dpsql.owner.protect import as_released, chargeable, check_collation, check_
 from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
 from dpsql.release.drawing import check_rows_fit
+from dpsql.release.numbers_of_rows import with_cells
 from dpsql.release.plan import TableFacts
 from dpsql.release.query_plan import QueryFacts, delta_of
 from dpsql.release.request import DiscoveryRequest, QueryRequest, Request, asked_delta
@@ -160,12 +161,13 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
         raise InvalidQuery(
             f"query: engine {source.engine!r} of {source.name!r} cannot count DISTINCT values; {cannot['presence']}"
         )
+    source, numbered = with_cells(books, source)
     query = query.without_sure(_never_null(books, source))
     query, domain = _with_domain(books, source, query)
     joined = [load(cursor, dimension, query.trees) for dimension in query.scope.dimensions]
     digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
     found = as_released(source, domain)
-    return QueryFacts(found, account, domain, query, digests, alone_for(books, request.by)), joined
+    return QueryFacts(found, account, domain, query, digests + numbered, alone_for(books, request.by)), joined
 
 
 def _with_domain(books: Books, source: Source, query: Query) -> tuple[Query, Domain]:

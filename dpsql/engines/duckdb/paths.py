@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.core.column_types import column_type
+from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.types import filled
 from dpsql.engines.duckdb.units import Bound, content_of, unused
 from dpsql.engines.source import Source
@@ -151,5 +152,11 @@ class NumbersOfRows(Bound):
     def _rows_below(self, number: PerUnit) -> exp.Select:
         """How many rows each unit has that has some."""
         bound = path_bound(number.table, 1, self.secret, number.path)
-        rows = bound.known(number.table, (), "unit", "content").subquery("rows_below")
-        return exp.select("unit", exp.alias_(exp.Count(this=exp.Star()), "n")).from_(rows).group_by("unit")
+        counted = exp.select("unit", exp.alias_(exp.Count(this=exp.Star()), "n")).group_by("unit")
+        if number.domain is None:
+            return counted.from_(bound.known(number.table, (), "unit", "content").subquery("rows_below"))
+        codes, names = Codes(number.table, number.domain), number.domain.names
+        rows = bound.known(number.table, names, "unit", "content").subquery("rows_below")
+        encoded = codes.of(rows).select("unit").subquery("encoded_below")
+        cells = [exp.Literal.number(cell) for cell in number.cells]
+        return counted.from_(encoded).where(exp.In(this=codes.cell(names), expressions=cells))
