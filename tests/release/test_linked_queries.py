@@ -238,6 +238,17 @@ def test_a_unit_with_all_its_rows_moves_its_own_rows_and_no_others(db, silent, k
 
 
 @pytest.mark.medium
+def test_of_each_unit_no_more_rows_count_over_all_rows_between(db, silent):
+    """Σ min(labs of a patient, 2), whatever visits they are of."""
+    whole(db)
+    protect(db, 2)
+    of_units = f"SELECT pid, count(*) AS n {PATH['labs']} GROUP BY pid"
+    expected = db.connection.sql(f"SELECT sum(least(n, 2)), count(*) FROM ({of_units})").fetchall()
+    asked = "SELECT count(*) AS n, count(DISTINCT pid) AS m FROM labs JOIN visits USING (vid)"
+    assert db.sql("SELECT n, m FROM dp_query(?, epsilon := 1)", [asked]).fetchall() == expected
+
+
+@pytest.mark.medium
 def test_a_composite_key_with_a_null_leads_nowhere(db, silent):
     db.sql("CREATE TABLE patients (house INTEGER, pid INTEGER, sex BOOLEAN NOT NULL)")
     db.sql("CREATE TABLE visits (house INTEGER, who INTEGER, ill BOOLEAN NOT NULL)")
