@@ -41,7 +41,7 @@ def with_reached(source: Source, path: Sequence[Above]) -> Source:
     for step in path:
         more += [replace(column, name=reached(step.source, column.name)) for column in step.source.columns]
     for column in more:
-        if column.name in own:
+        if column.name in own or sum(other.name == column.name for other in more) > 1:
             raise InvalidArgument(
                 f"table {source.name!r} has a column {column.name!r}, as a column of a table that it is linked to is "
                 "called beside it: give it another name"

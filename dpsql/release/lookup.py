@@ -13,7 +13,7 @@ from typing import Final
 
 from dpsql.books.dimensions import load
 from dpsql.books.lineage import Tables
-from dpsql.books.links import beside, declared_beside, unit_columns
+from dpsql.books.links import beside, declared_beside, link_of, unit_columns
 from dpsql.books.seen import alone_for, find_seen, find_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
@@ -75,7 +75,9 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     before = _workload_of(request, source, domain, tables).ordered() if workload.linear else None
     prior = _name_of_prior(cursor, request, source)
     alone, cannot, rates = alone_for(books, request.by), cannot_of(source), rates_of(source)
-    return TableFacts(source, account, domain, workload, prior, alone, cannot, rates, before)
+    link = link_of(books, source.key)
+    keys = () if link is None else link.key
+    return TableFacts(source, account, domain, workload, prior, alone, cannot, rates, before, keys)
 
 
 def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[str, ...] | None:

@@ -72,6 +72,7 @@ def test_the_tree_has_the_keys_of_constraints_and_what_is_not_promised_is_said(c
         assert tree_of(Books(cursor, "memory"), "labs") == Tree("patients", down)
 
 
+@pytest.mark.medium
 def test_the_same_link_again_is_harmless_and_a_bound_may_come_later(clinic):
     clinic.sql("CREATE TABLE notes (vid INTEGER REFERENCES visits (vid))")
     assert clinic.link("notes", "visits").max_rows is None
@@ -162,6 +163,17 @@ def test_what_shares_no_account_is_refused(clinic):
         with pytest.raises(duckdb.Error) as refused:
             clinic.sql(f"CALL dp_protect('shops', {how})")
         assert words in str(refused.value), how
+
+
+@pytest.mark.medium
+def test_a_key_is_neither_region_nor_group_and_linked_tables_are_not_compared(clinic):
+    for column in ("vid", "seen_by"):
+        clinic.domain("visits", column, exclude=True)
+    clinic.domain("visits", "pid", values=list(range(30)))
+    with pytest.raises(duckdb.Error, match="region names 'pid'"):
+        clinic.sql("FROM dp_synthesize('visits', epsilon := 1, mechanism := 'ide', region := 'pid')")
+    with pytest.raises(dpsql.DpsqlError, match="linked to another table"):
+        clinic.compare("visits", ["direct"], epsilons=[1.0])
 
 
 # --- one budget -------------------------------------------------------------------------------------------------------
