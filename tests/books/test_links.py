@@ -56,6 +56,7 @@ def ask(db, table: str, epsilon: float = 0.5) -> list:
 # --- what there is ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.medium
 def test_the_tree_has_the_keys_of_constraints_and_what_is_not_promised_is_said(clinic):
     found = clinic.sql('SELECT source, parent, key, "references", most, max_rows FROM dp_links()').fetchall()
     assert found == [
