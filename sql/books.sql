@@ -28,6 +28,13 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   retired     BOOLEAN NOT NULL     -- whether nothing more may be charged
 );
 
+-- Tables of an account beside the one that it was opened for; the ledger says the same (see dpsql/books/links.py).
+CREATE TABLE IF NOT EXISTS dpsql.member (
+  source VARCHAR PRIMARY KEY, -- the table, after its schema unless that is main
+  number BIGINT NOT NULL,     -- its place among them, a parent before its children
+  stated VARCHAR NOT NULL     -- JSON: whose account, and the keys that lead to a unit, or the unit's column
+);
+
 -- How a table of an account is known under whatever name it is now (see dpsql/books/marks.py).
 CREATE TABLE IF NOT EXISTS dpsql.known_table (
   name  VARCHAR NOT NULL, -- the account that it belongs to

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from dpsql.books.accounts import list_accounts
+from dpsql.books.members import members_of
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.privacy.account import Account
 
@@ -23,11 +24,15 @@ COLUMNS = {
     "releases": "BIGINT",
     "privacy_unit": "VARCHAR",
     "max_rows": "BIGINT",
+    "tables": "VARCHAR[]",
 }
 
 
 class DpBudget(SqlFunction):
-    """One row for each protected table; `epsilon_left` is the largest ε that one more release may ask for."""
+    """One row for each protected table; `epsilon_left` is the largest ε that one more release may ask for.
+
+    `tables` lists the linked tables, and those of the same persons, that share the budget.
+    """
 
     name = "dp_budget"
 
@@ -40,9 +45,10 @@ class DpBudget(SqlFunction):
     def _rows(self) -> list[tuple[object, ...]]:
         with self._instance.cursor() as cursor:
             return [
-                (prefix(cursor, catalog) + a.source, *_row(a))
+                (prefix(cursor, catalog) + a.source, *_row(a), [m.source for m in members_of(books, a.source)])
                 for catalog in catalogs_with_books(cursor)
-                for a in list_accounts(Books(cursor, catalog))
+                for books in [Books(cursor, catalog)]
+                for a in list_accounts(books)
             ]
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from dpsql.books import facts
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute
 from dpsql.engines.registry import find_source
+from dpsql.errors import InvalidArgument
 from dpsql.owner.protect import protect
+from dpsql.owner.sharing import share
+from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import account_budget
 
 from .bridge.declare import Call, Parameter, Relation
@@ -44,8 +48,10 @@ class DpProtect(SqlFunction):
     name = "dp_protect"
     parameters = (
         Parameter("table", "VARCHAR", positional=True, help="the table to protect"),
-        Parameter("epsilon", "DOUBLE", help="the budget of all releases together"),
-        Parameter("delta", "DOUBLE", help="probability outside the promise; below 1/rows, such as 1e-9, or 0"),
+        Parameter("epsilon", "DOUBLE", default=None, help="the budget of all releases together"),
+        Parameter(
+            "delta", "DOUBLE", default=None, help="probability outside the promise; below 1/rows, such as 1e-9, or 0"
+        ),
         Parameter(
             "neighbours",
             "VARCHAR",
@@ -57,11 +63,19 @@ class DpProtect(SqlFunction):
         Parameter(
             "enums", "BOOLEAN", default=False, help="the members of its ENUM types are public, whatever the rows"
         ),
+        Parameter(
+            "account", "VARCHAR", default=None, help="a protected table of the same persons, whose budget it shares"
+        ),
     )
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
         self._instance.check_owner(self.name)
+        if call["account"] is not None:
+            return self._shared(call)
+        for name in ("epsilon", "delta"):
+            if call[name] is None:
+                raise InvalidArgument(f"{name} is missing: say dp_protect(…, {name} := …)")
         account_budget(call["epsilon"], call["delta"])
         with self._instance.lookup() as cursor:
             source = find_source(cursor, call["table"], call.search_path)
@@ -71,23 +85,44 @@ class DpProtect(SqlFunction):
                 how = call["neighbours"], call["privacy_unit"], call["max_rows"]
                 account = protect(cursor, source, call["epsilon"], call["delta"], *how, enums=call["enums"])
                 said = _word(facts.declared(Books(cursor, source.catalog), source.key).values())
-            neighbours = account.neighbours
-            values = (account.source, account.epsilon, account.delta, str(neighbours))
-            units = (account.unit_column, neighbours.unit_rows)
-            added = PURE_COMPOSITION if account.pure else COMPOSITION
-            return [
-                (
-                    *values,
-                    *units,
-                    float(account.rho_budget),
-                    float(account.gdp_budget),
-                    added,
-                    said,
-                    account.note or None,
-                )
-            ]
+            return [_row(source.key, account, said, account.note or None)]
 
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
+
+    def _shared(self, call: Call) -> Relation:
+        """A table that shares the account of another one."""
+        check_shared(call.arguments)
+        with self._instance.lookup() as cursor:
+            source, other = (find_source(cursor, call[name], call.search_path) for name in ("table", "account"))
+
+        def record() -> list[tuple[object, ...]]:
+            with self._instance.cursor() as cursor:
+                account = share(cursor, source, other, call["privacy_unit"], call["max_rows"])
+            return [_row(source.key, account, None, account.note)]
+
+        return Computed(COLUMNS, self._instance.for_owner(self.name, record))
+
+
+def check_shared(arguments: Mapping[str, Any]) -> None:
+    """Refuse a budget beside that of the account that is shared.
+
+    Raises:
+        InvalidArgument: one is given.
+    """
+    for name, default in (("epsilon", None), ("delta", None), ("neighbours", "add_remove"), ("enums", False)):
+        if arguments[name] != default:
+            raise InvalidArgument(
+                f"{name} is {arguments[name]!r}, but account is given, which says it: leave {name} out"
+            )
+
+
+def _row(source: str, account: Account, said: str | None, note: str | None) -> tuple[object, ...]:
+    """What is shown of a protected table."""
+    neighbours = account.neighbours
+    units = (str(neighbours), account.unit_column, neighbours.unit_rows)
+    sums = (float(account.rho_budget), float(account.gdp_budget))
+    added = PURE_COMPOSITION if account.pure else COMPOSITION
+    return (source, account.epsilon, account.delta, *units, *sums, added, said, note)
 
 
 def _word(declared: Iterable[Attribute]) -> str | None:

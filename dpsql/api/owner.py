@@ -9,40 +9,44 @@ from typing import Any, Unpack
 from dpsql.api.arguments import arguments_of
 from dpsql.api.comparing.compare import Compared, Settings, compare
 from dpsql.api.comparing.comparison import Comparison
-from dpsql.api.declaring import Declaring
+from dpsql.api.linking import Linking
 from dpsql.api.release import Release
 from dpsql.engines.duckdb.names import current_schema
+from dpsql.errors import InvalidArgument
 from dpsql.evaluation.constraints import parse_predicate
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
 from dpsql.owner.constraints import constrain, unconstrain
 from dpsql.owner.evaluate import Evaluation, evaluate
 from dpsql.owner.protect import Protected, protect
+from dpsql.owner.sharing import share
 from dpsql.owner.sources import RegisteredSource
 from dpsql.privacy.account import Account
+from dpsql.udfs.dp_protect import check_shared
 from dpsql.udfs.dp_source import DpSource, register_source
 from dpsql.udfs.interrupts import pressed, watched
 
 
-class Owner(Declaring):
+class Owner(Linking):
     """The methods of owners; they are refused on a connection that was opened with `owner=False`."""
 
     def protect(
         self,
         table: str,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         neighbours: str = "add_remove",
         privacy_unit: str | None = None,
         max_rows: int | None = None,
         *,
         enums: bool = False,
+        account: str | None = None,
     ) -> Protected:
         """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP. See `dp_protect`.
 
         The promise is for tables that differ by one row; with `privacy_unit` by all rows of one unit, of which at most
         `max_rows` count. `enums=True` is the owner's word that the members of the table's ENUM types are public,
         whatever rows there are. The account's `note` names other tables that seem to be about the same people: their ε
-        adds up.
+        adds up, unless `account` names a protected table of theirs, whose budget this one shares.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:
@@ -53,6 +57,12 @@ class Owner(Declaring):
         self.instance.check_owner("protect")
         with self.instance.cursor() as cursor:
             source = self._source(cursor, table)
+            if account is not None:
+                given = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "enums": enums}
+                check_shared(given)
+                return share(cursor, source, self._source(cursor, account), privacy_unit, max_rows)
+            if epsilon is None or delta is None:
+                raise InvalidArgument(f"{'epsilon' if epsilon is None else 'delta'} is missing: say epsilon=…, delta=…")
             return protect(cursor, source, epsilon, delta, neighbours, privacy_unit, max_rows, enums=enums)
 
     def source(

@@ -295,8 +295,7 @@ class Users:
             source = find_source(books.cursor, table, self._database.instance.home)
             if source.catalog != books.catalog:
                 raise InvalidArgument(f"table {table!r} is in another database: users ask about those of this one")
-            account_of(books, source)
-        return source.key
+            return account_of(books, source).source
 
 
 _NOBODY = Credential(bytes(16), ITERATIONS, bytes(32), bytes(32))

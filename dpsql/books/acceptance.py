@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dpsql.books import chain, heads, keys, ledger, limits, people, shown, verification
+from dpsql.books import chain, heads, keys, ledger, limits, links, people, shown, verification
 from dpsql.books.accounts import COLUMNS, find_account, floor_units, states
 from dpsql.books.chain import Point
 from dpsql.books.migration import make_tables, migrate
@@ -50,6 +50,7 @@ def _begin_anew(books: Books, known: heads.Head | None, reason: str, flaw: str) 
     ledger.event(books, "accept", basis=basis, number=number, reason=reason, flaw=flaw, hmac=books.fingerprint)
     for source in states(books):
         ledger.event(books, "accept", source, reason=reason)
+    links.restate(books)
     people.restate(books)
     limits.restate(books)
     shown.restate(books)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
 import duckdb
 
+from dpsql.books.members import find_member, unit_name
 from dpsql.books.store import Books
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.protocol import UnitBound
@@ -36,9 +38,25 @@ _IN_UNITS: Final = ("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "pure_
 
 
 def find_account(books: Books, source: str) -> Account | None:
-    """The account of a source, None if it has none."""
-    found = [account for account in list_accounts(books) if account.source == source]
-    return found[0] if found else None
+    """The account that the releases of a table are charged to, with the table's own bound; None if it has none.
+
+    Of a member, `Account.source` is that of another table: see `dpsql.books.members`.
+    """
+    accounts = {account.source: account for account in list_accounts(books)}
+    if source in accounts or not accounts:
+        return accounts.get(source)
+    member = find_member(books, source)
+    if member is None:
+        return None
+    unit = {"unit_column": unit_name(books, member), "unit_type": member.unit_type}
+    relation = Neighbours("add_remove", member.unit_rows)
+    return replace(accounts[member.account], neighbours=relation, **unit)  # type: ignore[arg-type]
+
+
+def account_key(books: Books, source: str) -> str:
+    """What the ledger calls the account that the releases of a table are charged to."""
+    member = find_member(books, source)
+    return source if member is None else member.account
 
 
 def list_accounts(books: Books) -> list[Account]:
@@ -68,11 +86,14 @@ def account_now(books: Books, source: str) -> Account:
 
 def bound(books: Books, source: str) -> UnitBound | None:
     """Which rows of a source count; None if all do."""
-    rows = books.run(
-        "SELECT unit_column, unit_type, unit_rows FROM dpsql.account WHERE source = $source", {"source": source}
+    account = account_now(books, source)
+    if account.unit_column is None:
+        return None
+    assert account.unit_type is not None
+    assert account.neighbours.unit_rows is not None
+    return UnitBound(
+        account.unit_column, account.unit_type, account.neighbours.unit_rows, books.catalog, account.source
     )
-    column, kind, count = rows[0]
-    return None if column is None else UnitBound(column, kind, count, books.catalog, source)
 
 
 def account_of_row(row: Sequence[Any]) -> Account:

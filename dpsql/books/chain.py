@@ -281,6 +281,17 @@ def check_accounts(state: State, accounts: States) -> None:
             raise BooksError(f"the account of {source} is not what the ledger says")
 
 
+def check_members(state: State, members: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse tables that belong to other accounts, or otherwise, than the ledger says.
+
+    Raises:
+        BooksError: says which.
+    """
+    for source in sorted({*state.members, *members}):
+        if state.members.get(source) != members.get(source):
+            raise BooksError(f"how {source} belongs to an account is not what the ledger says")
+
+
 def check_withdrawn(run: Run) -> None:
     """Refuse a ledger that takes back a publication and tells other answers of it than the publication did.
 

@@ -10,6 +10,7 @@ from typing import Any
 from dpsql.books import ledger
 from dpsql.books.accounts import account_now, floor_units
 from dpsql.books.chain import Point
+from dpsql.books.members import members_of
 from dpsql.books.store import Books
 from dpsql.core.digits import up
 from dpsql.errors import InvalidArgument
@@ -39,8 +40,9 @@ def reset_account(books: Books, source: str, reason: str) -> Account:
     def anew(account: Account, newest: Point) -> tuple[str, Mapping[str, Any]]:
         failed = json.dumps({"failed": "the account was reset"})
         ended = "UPDATE dpsql.release SET state = 'failed', report = $report"
-        sql = f"{ended} WHERE source = $source AND state = 'reserved'"
-        books.run(sql, {"report": failed, "source": source})
+        tables = [source, *(member.source for member in members_of(books, source))]
+        sql = f"{ended} WHERE list_contains($tables::VARCHAR[], source) AND state = 'reserved'"
+        books.run(sql, {"report": failed, "tables": tables})
         budget = account_budget(account.epsilon, account.delta)
         changed = (
             "rho_spent = 0, gdp_spent = 0, pure_spent = 0, delta_reserved = 0, delta_spent = 0, rho_budget = $rho, "

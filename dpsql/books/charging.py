@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.books import ledger, limits, origin, people, seen
-from dpsql.books.accounts import COLUMNS, STATED, account_now, account_of_row, floor_units, states_of_rows
+from dpsql.books.accounts import STATED, account_now, floor_units, states_of_rows
 from dpsql.books.chain import Point
 from dpsql.books.migration import migrate
 from dpsql.books.releases import Entry, find_release, has_published, with_looked
@@ -40,7 +40,7 @@ class Charge:
 
     Attributes:
         key: SHA-256 of the request.
-        source: the account's key.
+        source: the table's key.
         since: the number of the event that opened or reset the account, as it was when the request was looked up.
         request: canonical JSON.
         domain: of its columns.
@@ -107,19 +107,19 @@ def _charge(books: Books, asked: Charge) -> Entry:
     _refuse_lost(books, asked.key, before.state.anchor)
     if promised.since != asked.since:  # what was looked up was of another account: neighbours, δ, domains
         raise DpsqlError(f"the account of {asked.source!r} was opened anew since the request was made: run it again")
-    _refuse_stopped(asked, before.state)
+    _refuse_stopped(asked, promised.source, before.state)
     if asked.by:
         limits.require_allowed(books, asked.by, promised, asked.budget)
     if asked.failure is not None:
-        _reserve(books, asked.source, asked.failure)
+        _reserve(books, promised.source, asked.failure)
     after = _pay(books, asked, promised)
-    entry = _entry(books, asked, before, account_of_row(after[: len(COLUMNS)]))
-    number = _record(books, asked, entry, after)
+    entry = _entry(books, asked, before, promised)
+    number = _record(books, asked, entry, promised.source, after)
     entry = replace(entry, number=number)
     books.run("INSERT INTO dpsql.request VALUES ($key, $number)", {"key": entry.key, "number": number})
     _insert(books, entry)
     if asked.by:
-        limits.record_payer(books, asked.by, entry.key, number, asked.source, asked.budget)
+        limits.record_payer(books, asked.by, entry.key, number, promised.source, asked.budget)
     return entry
 
 
@@ -154,13 +154,12 @@ def _refuse_lost(books: Books, key: str, anchor: int) -> None:
         )
 
 
-def _refuse_stopped(asked: Charge, state: State) -> None:
+def _refuse_stopped(asked: Charge, source: str, state: State) -> None:
     """Refuse to charge where many releases were stopped.
 
     Raises:
         DpsqlError: as many as may be.
     """
-    source = asked.source
     if state.stopped(source, asked.under_way) < MOST_STOPPED:
         return
     if asked.by:  # how many others stopped is not told
@@ -207,7 +206,7 @@ def _pay(books: Books, asked: Charge, promised: Account) -> Sequence[Any]:
             "pure": units(budget.exact_epsilon) if budget.pure else None,
             "pure_budget": floor_units(exact(promised.epsilon)),
             "currency": budget.currency,
-            "source": asked.source,
+            "source": promised.source,
         },
     )
     if not charged:
@@ -219,7 +218,7 @@ def _entry(books: Books, asked: Charge, before: Point, account: Account) -> Entr
     """The release that is charged, without its number."""
     request = json.loads(asked.request)
     # a number stands for all that were published up to it, so that the request does not grow with them
-    known = before.state.published.get(asked.source) and has_published(books, asked.source, request.get("for", ""))
+    known = before.state.published.get(account.source) and has_published(books, asked.source, request.get("for", ""))
     earlier = before.link.number if request.get("reuse") and known else 0
     recorded = json.dumps({**request, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
     promise = asked.guarantee + (BESIDE if earlier and request.get("reuse") else "")
@@ -230,14 +229,15 @@ def _entry(books: Books, asked: Charge, before: Point, account: Account) -> Entr
     return with_looked(books, entry)
 
 
-def _record(books: Books, asked: Charge, entry: Entry, after: Sequence[Any]) -> int:
+def _record(books: Books, asked: Charge, entry: Entry, account: str, after: Sequence[Any]) -> int:
     """Record the charge in the ledger, with the account as its row is afterwards; returns the event's number."""
     budget = asked.budget
     return ledger.event(
         books,
         "charge",
-        asked.source,
+        account,
         accounts=states_of_rows([after]),
+        table=None if account == asked.source else asked.source,
         key=asked.key,
         paid=entry.paid,
         mechanism=asked.mechanism,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from dpsql.books import ledger
 from dpsql.books.migration import migrate
@@ -11,6 +12,7 @@ from dpsql.books.store import Books
 from dpsql.core.computed import check_computed
 from dpsql.core.constraint import Constraint
 from dpsql.core.domain import Attribute, Domain, attribute_from, fields_of
+from dpsql.engines.source_path import Above, reached
 from dpsql.errors import InvalidArgument
 
 
@@ -74,6 +76,17 @@ def _check_constraints(books: Books, source: str, attributes: Iterable[Attribute
                 f"the constraint {constraint.predicate!r} names a column that is to be computed: take it back with "
                 "remove := true, and state it of the columns that the expression reads"
             )
+
+
+def declared_beside(books: Books, source: str, path: Sequence[Above]) -> dict[str, Attribute]:
+    """The same, and those of the columns of tables above, by what they are called beside the table's own."""
+    attributes = declared(books, source)
+    for above in path:
+        for name, attribute in declared(books, above.source.key).items():
+            called = reached(above.source, name)
+            bases = tuple(reached(above.source, base) for base in attribute.computed_from)
+            attributes[called] = replace(attribute, name=called, computed_from=bases)
+    return attributes
 
 
 def released_types(books: Books, source: str) -> set[str]:

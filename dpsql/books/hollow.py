@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 from dpsql.books import ledger
+from dpsql.books.accounts import account_key
 from dpsql.books.releases import Entry, digest_of_published, find_release, rows_table
 from dpsql.books.store import Books
 from dpsql.privacy.accounting import units
@@ -45,7 +46,7 @@ def withdraw(books: Books, entry: Entry, reason: str) -> Entry:
         ledger.event(
             books,
             "withdraw",
-            entry.source,
+            account_key(books, entry.source),
             accounts=accounts,
             release=entry.number,
             key=entry.key,

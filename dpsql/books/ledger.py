@@ -17,6 +17,7 @@ import duckdb
 from dpsql.books import chain, heads, keys
 from dpsql.books.accounts import states
 from dpsql.books.chain import Link, Point
+from dpsql.books.members import stated_members
 from dpsql.books.store import Books
 from dpsql.errors import BooksError
 from dpsql.privacy import course
@@ -65,6 +66,7 @@ def checked(books: Books) -> Point:
     """The newest point, at which the accounts are what the ledger says."""
     point = _newest(books)
     chain.check_accounts(point.state, states(books))
+    chain.check_members(point.state, stated_members(books))
     return point
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -10,14 +10,17 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpsql.books.computed import with_computed
+from dpsql.books.links import columns_of_unit, numbers_of_rows, path_of, tree_of
 from dpsql.books.public import is_protected
 from dpsql.books.seen import find_table
+from dpsql.books.store import Books
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_parts
 from dpsql.engines.source import FoundView, Source
+from dpsql.engines.source_path import Above, reached, with_reached
 from dpsql.errors import DpsqlError, InvalidQuery
-from dpsql.language.scope import Catalog, Scope
+from dpsql.language.scope import Catalog, Scope, Step, Units
 from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
 
@@ -52,7 +55,43 @@ class Tables:
         if computed is not None:
             return computed, replace(self, known=source, is_stored=True)
         columns = {c.name: exp.column(exp.to_identifier(c.name, quoted=True)) for c in source.columns}
-        return Scope(source, columns)
+        return Scope(with_reached(source, self._above(source)), columns)
+
+    def _above(self, source: Source) -> tuple[Above, ...]:
+        """The tables whose rows the rows of a table lead to."""
+        return path_of(Books(self.cursor, source.catalog), source.key)
+
+    def is_linked(self, table: exp.Table) -> bool:
+        """See `dpsql.language.scope.Catalog.is_linked`."""
+        try:
+            source = self._source(table)
+        except FoundView:  # what it reads is seen where it is opened
+            return True
+        except DpsqlError:
+            return False
+        return tree_of(Books(self.cursor, source.catalog), source.key) is not None
+
+    def units(self, origin: Source, where: Sequence[str] = ()) -> Units | None:
+        """See `dpsql.language.scope.Catalog.units`."""
+        books = Books(self.cursor, origin.catalog)
+        path = path_of(books, origin.key)
+        if not path or origin.per_unit:
+            return None
+        units = numbers_of_rows(books, origin, where)
+        (number,) = units.per_unit
+        return Units(units, columns_of_unit(path), frozenset(path[-1].references), number.name, number.most)
+
+    def path(self, origin: Source) -> Sequence[Step]:
+        """See `dpsql.language.scope.Catalog.path`."""
+        steps: list[Step] = []
+        below: Mapping[str, str] | None = None
+        for above in self._above(origin):
+            columns = {column.name: reached(above.source, column.name) for column in above.source.columns}
+            keys = [name if below is None else below[name] for name in above.key]
+            pairs = zip(keys, (columns[name] for name in above.references), strict=True)
+            steps.append(Step(above.source.key, columns, tuple(pairs)))
+            below = columns
+        return steps
 
     def _source(self, table: exp.Table) -> Source:
         names = [part.name for part in table.parts]
@@ -69,7 +108,9 @@ class Tables:
             raise InvalidQuery(
                 f"query: {source.name!r} is protected, so it stands first in FROM and public tables are joined to it; "
                 "a join of two protected tables is not supported: ask about each of them alone. A table with the "
-                "columns of both would have a third budget, and the epsilons of tables about the same people add up"
+                "columns of both would have a third budget, and the epsilons of tables about the same people add up. "
+                "Tables whose keys lead to one another share a budget, and are joined, once their owner linked them "
+                "with dp_link"
             )
         return source, [(column.name, column.type) for column in source.columns]
 

@@ -26,6 +26,7 @@ from dpsql.books.marks import (
     tokens_in,
     write_mark,
 )
+from dpsql.books.members import list_members
 from dpsql.books.migration import make_tables
 from dpsql.books.statements import SCHEMA
 from dpsql.books.store import Books
@@ -56,11 +57,18 @@ def _seen(books: Books) -> Seen:
 def _known(books: Books, *, listed: bool = True) -> Known:
     """What the books know of the tables of their database; those of an earlier version may have no marks yet."""
     sources = [account.source for account in list_accounts(books)]
+    if sources:
+        sources += [member.source for member in list_members(books)]
     try:
         rows = books.run("SELECT name, token FROM dpsql.known_table WHERE token IS NOT NULL") if listed else []
     except duckdb.CatalogException:
         rows = []
     return Known(sources, {token: name for name, token in rows})
+
+
+def protects(books: Books, key: str) -> bool:
+    """Whether a table of that key belongs to an account."""
+    return key in _known(books).accounts
 
 
 def is_public(books: Books, table: Listed, now: Standing) -> bool:

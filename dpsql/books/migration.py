@@ -8,9 +8,9 @@ from dpsql.books.statements import read
 from dpsql.books.store import Books
 from dpsql.errors import BooksError
 
-VERSION: Final = 6
+VERSION: Final = 7
 """1 had no table of requests, 2 none of users, 3 knew of no domain or fact that was read off the rows, 4 knew public
-tables by their names alone, 5 knew of no computed column."""
+tables by their names alone, 5 knew of no computed column, 6 of no table that shares an account."""
 _LISTED: Final = 5
 """The first version that lists public tables as they are."""
 REQUESTS: Final = """

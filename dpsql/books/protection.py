@@ -6,10 +6,11 @@ import secrets
 from typing import Any
 
 from dpsql.books import heads, ledger, origin, sources
-from dpsql.books.accounts import find_account, floor_units, list_accounts
+from dpsql.books.accounts import account_key, find_account, floor_units, list_accounts
 from dpsql.books.facts import record_domain
 from dpsql.books.marking import list_all, mark_tables, standing
 from dpsql.books.marks import Listed, Seen, remove_marks, seen_by
+from dpsql.books.members import find_member, members_of
 from dpsql.books.migration import make_tables
 from dpsql.books.store import Books
 from dpsql.core.digits import up
@@ -57,6 +58,10 @@ def _open(
 ) -> tuple[Account, bool]:
     """Inside a transaction: the account, and whether it is the first one, with which the books were opened."""
     make_tables(books)
+    if find_member(books, source) is not None:
+        raise InvalidArgument(
+            f"table {source!r} belongs to the account of {account_key(books, source)!r}, so it has no budget of its own"
+        )
     known = find_account(books, source)
     if known is not None:
         return known, False
@@ -125,13 +130,22 @@ def _unprotect(books: Books, source: str, reason: str) -> list[Listed]:
             f"releases of {source!r} were charged, or its account was accepted, so its protection stays: let "
             "nothing more be charged with dpsql ledger retire, or db.retire(table, reason)"
         )
+    members = ", ".join(member.source for member in members_of(books, source))
+    if members:
+        raise InvalidArgument(f"{members} belongs to the account of {source!r}: take that back first")
+    held = forget(books, source, "account")
+    ledger.event(books, "unprotect", source, reason=reason)
+    return held
+
+
+def forget(books: Books, source: str, listed: str) -> list[Listed]:
+    """Inside a transaction: take a table off a list of the books, with its marks, domains and constraints."""
     held = [table for table, owner in standing(books).held.items() if owner == source]
     for mine in held:
         if mine.tokens:
             remove_marks(books.cursor, mine)
     books.run("DELETE FROM dpsql.known_table WHERE name = $name AND token IS NOT NULL", {"name": source})
     also = ["looked_fact"] if books.has("looked_fact") else []
-    for table in ("account", "domain", "constraint", *also):
+    for table in (listed, "domain", "constraint", *also):
         books.run(f"DELETE FROM dpsql.{table} WHERE source = $source", {"source": source})  # noqa: S608
-    ledger.event(books, "unprotect", source, reason=reason)
     return held

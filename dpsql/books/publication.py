@@ -11,6 +11,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.books import chain, facts, journal, ledger, releases
+from dpsql.books.accounts import account_key
 from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type
@@ -153,7 +154,7 @@ def end(books: Books, entry: Entry, accounts: chain.States, report: Mapping[str,
         json.loads(written), releases.digest_of_rows(books, replace(entry, rows=rows))
     )
     about: dict[str, Any] = {"release": entry.number, "key": entry.key, "answers": answers, "told": digest}
-    number = ledger.event(books, "publish", entry.source, accounts=accounts, **about)
+    number = ledger.event(books, "publish", account_key(books, entry.source), accounts=accounts, **about)
     books.run(
         "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report, told = $told WHERE key = $key",
         {"rows": rows, "report": written, "told": number, "key": entry.key},

@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from dpsql.books import facts, ledger
+from dpsql.books.accounts import account_key
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
@@ -126,10 +127,12 @@ def find_release(books: Books, key: str) -> Entry | None:
 def published(books: Books, source: str) -> list[Entry]:
     """The published releases of a source since its account was opened or reset, in order."""
     sql = (
-        "SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source "
+        "SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = $account "
         "WHERE r.source = $source AND r.state = 'published' AND r.number > a.since ORDER BY r.number"
     )
-    found = [find_release(books, key) for (key,) in books.run(sql, {"source": source})]
+    found = [
+        find_release(books, key) for (key,) in books.run(sql, {"source": source, "account": account_key(books, source)})
+    ]
     return [entry for entry in found if entry is not None]
 
 
@@ -139,11 +142,11 @@ _NAME: Final = "nullif(json_extract_string(request, '$.release'), '')"
 def has_published(books: Books, source: str, alone: str) -> bool:
     """Whether a source has a published release of a user's alone, or else of all, since its account was opened."""
     sql = (
-        "SELECT count(*) FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source "
+        "SELECT count(*) FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = $account "
         "WHERE r.source = $source AND r.state = 'published' AND r.number > a.since "
         "AND coalesce(json_extract_string(r.request, '$.for'), '') = $alone"
     )
-    return bool(books.run(sql, {"source": source, "alone": alone})[0][0])
+    return bool(books.run(sql, {"source": source, "account": account_key(books, source), "alone": alone})[0][0])
 
 
 def find_releases(books: Books, text: str) -> list[Entry]:

@@ -6,6 +6,7 @@ import json
 from typing import Final
 
 from dpsql.books import journal
+from dpsql.books.accounts import account_key
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
@@ -52,11 +53,17 @@ def _earlier(books: Books, entry: Entry) -> list[str]:
     if isinstance(known, list):  # as the first format has them
         return known[::-1][:_MOST_RELEASES]
     sql = f"""
-        SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = r.source
+        SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = $account
         WHERE r.source = $source AND r.number > a.since
           AND coalesce(json_extract_string(r.request, '$.for'), '') = $alone
           AND ((r.state = 'published' AND r.told <= $known) OR r.key IN ({_WITHDRAWN}))
         ORDER BY r.number DESC LIMIT $most
     """  # noqa: S608
-    row = {"source": entry.source, "known": known, "alone": alone, "most": _MOST_RELEASES}
+    row = {
+        "source": entry.source,
+        "account": account_key(books, entry.source),
+        "known": known,
+        "alone": alone,
+        "most": _MOST_RELEASES,
+    }
     return [key for (key,) in books.run(sql, row)]

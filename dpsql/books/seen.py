@@ -13,6 +13,8 @@ from typing import Final
 import duckdb
 
 from dpsql.books import limits, people, shown
+from dpsql.books.accounts import account_key
+from dpsql.books.members import list_members
 from dpsql.books.releases import Entry, find_called, find_releases
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.names import current_schema, split_name
@@ -57,7 +59,7 @@ def find_table(cursor: duckdb.DuckDBPyConnection, name: str | Sequence[str], sea
     except (UnknownName, InvalidArgument):  # none, several, or a view
         found = None
     known = {limit.source for limit in limits.list_limits(books, by)}
-    if found is None or found.catalog != books.catalog or found.key not in known:
+    if found is None or found.catalog != books.catalog or account_key(books, found.key) not in known:
         raise UnknownName(
             f"there is no table {text[:200]!r} that {by!r} may ask about: FROM dp_budget() lists those that there are"
         )
@@ -104,7 +106,8 @@ def own_numbers(books: Books, by: str) -> list[int]:
     Of the latter those of tables that the user has a limit on: others they may not know of.
     """
     shared = people.shares_releases(books)
-    tables = [limit.source for limit in limits.list_limits(books, by)]
+    accounts = {limit.source for limit in limits.list_limits(books, by)}
+    tables = [*accounts, *(member.source for member in list_members(books) if member.account in accounts)]
     rows = books.run(
         "SELECT number FROM dpsql.release WHERE json_extract_string(request, '$.for') = $by "
         "OR json_extract_string(request, '$.for') = $all "

@@ -6,6 +6,7 @@ import json
 from typing import Final
 
 from dpsql.books import chain, journal, ledger
+from dpsql.books.accounts import account_key
 from dpsql.books.ledger import ADVICE
 from dpsql.books.migration import migrate
 from dpsql.books.origin import check_place
@@ -34,7 +35,7 @@ def resume(books: Books, entry: Entry) -> None:
         raise BooksError(
             f"release {entry.number} was published already, or ended otherwise, but its answers are lost; {ADVICE}"
         )
-    same = (paid.number, paid.source, paid.paid) == (entry.number, entry.source, entry.paid)
+    same = (paid.number, paid.source, paid.paid) == (entry.number, account_key(books, entry.source), entry.paid)
     if not (same and paid.covers(entry.rho, entry.gdp)):
         raise BooksError(f"release {entry.number} is not what was charged; {ADVICE}")
     if paid.answers is not None and journal.digest_of_answers(books, entry.key) != paid.answers:
@@ -56,7 +57,15 @@ def retry(books: Books, entry: Entry) -> None:
         before = [retry for retry in chain.events_of(books.run, "retry", entry.key) if retry["answers"] == last]
         if len(before) >= MOST_RETRIES:
             return False
-        ledger.event(books, "retry", entry.source, accounts=accounts, release=entry.number, key=entry.key, answers=last)
+        ledger.event(
+            books,
+            "retry",
+            account_key(books, entry.source),
+            accounts=accounts,
+            release=entry.number,
+            key=entry.key,
+            answers=last,
+        )
         return True
 
     if not ledger.commit(books, work):
@@ -87,7 +96,7 @@ def fail(books: Books, entry: Entry, reason: str, *, was_stopped: bool = True) -
         ledger.event(
             books,
             "fail",
-            entry.source,
+            account_key(books, entry.source),
             accounts=accounts,
             release=entry.number,
             key=entry.key,

@@ -11,6 +11,7 @@ from dpsql.books import chain, journal, keys, ledger, limits, people, releases, 
 from dpsql.books.accounts import states
 from dpsql.books.hollow import is_hollow
 from dpsql.books.marking import mark_tables
+from dpsql.books.members import stated_members
 from dpsql.books.migration import REQUESTS, migrate, version
 from dpsql.books.origin import check_no_others
 from dpsql.books.releases import find_release
@@ -99,6 +100,7 @@ def _check_events(books: Books) -> None:
         state = chain.everything_follows(books.run, books.key).state
         keys.check_key(books.key, state.key, books.head_path)
     chain.check_accounts(state, states(books))
+    chain.check_members(state, stated_members(books))
     chain.check_withdrawn(books.run)
     more = books.run(_GRANTED_MORE, {"anchor": state.anchor})
     if more:

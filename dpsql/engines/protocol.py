@@ -22,6 +22,7 @@ import numpy.typing as npt
 from dpsql.core.counter import Counter
 from dpsql.core.domain import Domain
 from dpsql.engines.source import Source
+from dpsql.engines.source_path import Above
 from dpsql.errors import DpsqlError
 
 
@@ -37,6 +38,8 @@ class UnitBound:
         rows: the most rows of one unit that count.
         catalog: the database in whose books the secret is.
         account: of the account there.
+        path: where rows lead to their units by keys, the tables above, the next one first; then `column` and `type` are
+            empty, and rows that lead to no unit do not count.
     """
 
     column: str
@@ -44,6 +47,7 @@ class UnitBound:
     rows: int
     catalog: str
     account: str
+    path: tuple[Above, ...] = ()
 
 
 class CountingFailed(DpsqlError):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
 from dpsql.core.names import pick, quote
 from dpsql.engines.place import Place
 from dpsql.errors import InvalidArgument, UnknownName
+
+if TYPE_CHECKING:
+    from dpsql.engines.source_path import PerUnit
 
 HOST: Final = "duckdb"
 """The engine of tables whose rows are in a database of the DuckDB instance itself."""
@@ -51,6 +54,7 @@ class Source:
         identity: object ids of its database and of itself, the same under whatever name until the database is closed.
         comment: what COMMENT ON TABLE said.
         place: where its rows are, if `dp_source` registered it; then the table itself is an empty stub.
+        per_unit: of a table whose rows are units, numbers of rows below each, as further columns.
     """
 
     catalog: str
@@ -60,6 +64,7 @@ class Source:
     identity: tuple[int, int] = field(default=(0, 0), compare=False)
     comment: str = field(default="", compare=False)
     place: Place | None = None
+    per_unit: tuple[PerUnit, ...] = ()
 
     @property
     def engine(self) -> str:

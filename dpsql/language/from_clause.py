@@ -14,10 +14,12 @@ from dpsql.language.columns import ColumnNames, conjuncts
 from dpsql.language.expressions import conjuncts_of
 from dpsql.language.join_order import INSTEAD, is_loose, protected_first, with_conditions, without_parentheses
 from dpsql.language.joins import NAME_OF_TABLE, joined, key_sides, visible_columns
+from dpsql.language.linked import linked
 from dpsql.language.members import with_members
 from dpsql.language.place import Place, check_plain, is_name
 from dpsql.language.refusal import OF_ROWS, check_clauses, check_names, first_word, refuse, words_of
 from dpsql.language.scope import Scope
+from dpsql.language.unit_rows import rows_of_units
 from dpsql.language.written import stands_elsewhere
 
 _DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
@@ -31,8 +33,20 @@ def scope_of(select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
     if select.args.get("from_") is None:
         refuse(select, "there is no FROM")
     select = protected_first(without_parentheses(select), place)
+    tree = linked(select, place, _item)
+    if tree is None:
+        return _with_public(_item(select.args["from_"].this, place), select, place)
+    scope, select, links = tree
+    scope, select = _with_public(scope, select, place)
+    if links:
+        select = select.copy()
+        select.set("joins", [join.copy() for join in (*links, *(select.args.get("joins") or ()))])
+    return scope, select
+
+
+def _with_public(scope: Scope, select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
+    """Those rows beside the public tables that are joined to them."""
     joins: list[exp.Join] = select.args.get("joins") or []
-    scope = _item(select.args["from_"].this, place)
     if not any(map(is_loose, joins)):
         for join in joins:
             scope = joined(scope, join, place, _item)
@@ -147,6 +161,9 @@ def _rows(query: exp.Expr, place: Place) -> Scope:
     if not isinstance(query, exp.Select):
         refuse(query, f"{first_word(query)} inside FROM is not supported", "ask about each part by itself")
     if is_grouped(query):
+        units = rows_of_units(query, place.with_(query), scope_of)
+        if units is not None:
+            return units
         raise GroupsInside(query, place)
     order, limit = query.args.get("order"), query.args.get("limit")
     if order is not None and limit is None:

@@ -20,7 +20,7 @@ from dpsql.language.join_order import INSTEAD, OF_JOIN, PRESERVED
 from dpsql.language.place import Place, check_plain, is_name
 from dpsql.language.preserved import over_public
 from dpsql.language.refusal import refuse, words_of
-from dpsql.language.scope import MATCHES, Catalog, Dimension, Preserved, Scope
+from dpsql.language.scope import MATCHES, Catalog, Dimension, Preserved, Scope, Unlinked
 
 NAME_OF_TABLE = ("this", "db", "catalog", "alias")
 RowsOf = Callable[[exp.Expr, Place], Scope]
@@ -28,7 +28,7 @@ RowsOf = Callable[[exp.Expr, Place], Scope]
 
 
 @dataclass(frozen=True)
-class PublicTable:
+class PublicTable(Unlinked):
     """A catalogue of public tables, for what selects from one of them.
 
     Attributes:

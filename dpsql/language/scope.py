@@ -105,8 +105,67 @@ class Preserved:
     key: str
 
 
+@dataclass(frozen=True)
+class Step:
+    """How rows of a linked table lead to rows of the table above it.
+
+    Attributes:
+        table: the one above, as the books call it.
+        columns: what its columns are called beside those of the table where the path begins.
+        pairs: the columns that are equal, below and above, as they are called there.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units that rows of a linked table belong to, each with the number of those rows.
+
+    Attributes:
+        origin: the table whose rows are the units, with that number as a column.
+        columns: columns beside those of the linked table that have the values of a column of the units, and which.
+        keys: the columns of the units that tell them apart.
+        number: the column of the number.
+        most: so many rows or more are one number.
+    """
+
+    origin: Any
+    columns: Mapping[str, str]
+    keys: frozenset[str]
+    number: str
+    most: int
+
+
+class Unlinked:
+    """A catalogue that knows no linked tables."""
+
+    def is_linked(self, table: exp.Table) -> bool:
+        """See `Catalog.is_linked`."""
+        return False
+
+    def path(self, origin: Any) -> Sequence[Step]:
+        """See `Catalog.path`."""
+        return ()
+
+    def units(self, origin: Any, where: Sequence[str] = ()) -> Units | None:
+        """See `Catalog.units`."""
+        return None
+
+
 class Catalog(Protocol):
     """What names in FROM mean."""
+
+    def is_linked(self, table: exp.Table) -> bool:
+        """Whether it is a table of a tree, or a view of one."""
+
+    def units(self, origin: Any, where: Sequence[str] = ()) -> Units | None:
+        """The units of a linked table, by its rows of which some conditions hold; None of another table."""
+
+    def path(self, origin: Any) -> Sequence[Step]:
+        """The steps from a table up to the one whose rows are the units; none where no keys lead to it."""
 
     def public(self, table: exp.Table) -> tuple[Any, Sequence[tuple[str, str]]]:
         """A table that is not protected: what it is, and names and types of its columns.

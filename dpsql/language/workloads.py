@@ -36,7 +36,7 @@ from dpsql.language.expressions import columns_read
 from dpsql.language.parse import analyse
 from dpsql.language.query import Query
 from dpsql.language.refusal import INSTEAD
-from dpsql.language.scope import Catalog, Scope
+from dpsql.language.scope import Catalog, Scope, Unlinked
 from dpsql.language.syntax import first_line
 from dpsql.language.value_types import check_nesting
 from dpsql.language.written import parsed
@@ -199,7 +199,7 @@ def _random(count: int, order: int, seed: int, domain: Domain) -> tuple[Clique, 
 
 
 @dataclass(frozen=True)
-class _OneTable:
+class _OneTable(Unlinked):
     """A catalogue of one table, by its name."""
 
     parts: tuple[str, ...]
@@ -228,7 +228,7 @@ class _OneTable:
 
 
 @dataclass(frozen=True)
-class _Only:
+class _Only(Unlinked):
     """A catalogue where all but one table is refused."""
 
     catalog: Catalog

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.books import acceptance, changes, ledger, marking, origin, protection, verification
+from dpsql.books import acceptance, changes, ledger, links, marking, origin, protection, verification
 from dpsql.books.accounts import list_accounts
+from dpsql.books.members import find_member
 from dpsql.books.public import elsewhere
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.cursors import Cursor, EngineError
@@ -28,7 +29,7 @@ def raise_budget(cursor: Cursor, source: Source, epsilon: float, reason: str) ->
         BooksError: the ledger does not fit together, or the database is read-only.
     """
     check_epsilon(epsilon)
-    return changes.raise_account(_checked(cursor, source, reason), source.key, epsilon, reason)
+    return changes.raise_account(*_account(cursor, source, reason), epsilon, reason)
 
 
 def reset(cursor: Cursor, source: Source, reason: str) -> Account:
@@ -42,7 +43,7 @@ def reset(cursor: Cursor, source: Source, reason: str) -> Account:
         InvalidArgument: no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    return changes.reset_account(_checked(cursor, source, reason), source.key, reason)
+    return changes.reset_account(*_account(cursor, source, reason), reason)
 
 
 def retire(cursor: Cursor, source: Source, reason: str) -> Account:
@@ -52,7 +53,7 @@ def retire(cursor: Cursor, source: Source, reason: str) -> Account:
         InvalidArgument: no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    return changes.retire_account(_checked(cursor, source, reason), source.key, reason)
+    return changes.retire_account(*_account(cursor, source, reason), reason)
 
 
 def forgive(cursor: Cursor, source: Source, reason: str) -> Account:
@@ -64,7 +65,7 @@ def forgive(cursor: Cursor, source: Source, reason: str) -> Account:
         InvalidArgument: no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    return changes.forgive(_checked(cursor, source, reason), source.key, reason)
+    return changes.forgive(*_account(cursor, source, reason), reason)
 
 
 def unprotect(cursor: Cursor, source: Source, reason: str) -> None:
@@ -76,7 +77,11 @@ def unprotect(cursor: Cursor, source: Source, reason: str) -> None:
         NotProtected: the table has no account.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    protection.unprotect(_checked(cursor, source, reason), source.key, reason)
+    books = _checked(cursor, source, reason)
+    if find_member(books, source.key) is not None:
+        links.remove_member(books, source.key, reason)
+    else:
+        protection.unprotect(books, source.key, reason)
 
 
 def settle(cursor: Cursor, catalog: str, reason: str, source: Source | None = None) -> None:
@@ -104,6 +109,12 @@ def _checked(cursor: Cursor, source: Source, reason: str) -> Books:
     account_of(books, source)
     verification.check(books)
     return books
+
+
+def _account(cursor: Cursor, source: Source, reason: str) -> tuple[Books, str]:
+    """The books of a table, and the account that it is charged to: of a linked table that of the table at the top."""
+    books = _checked(cursor, source, reason)
+    return books, account_of(books, source).source
 
 
 def _check_reason(reason: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dpsql.books import facts, marking, protection
 from dpsql.books.accounts import find_account, list_accounts
+from dpsql.books.links import declared_beside, link_of, path_of
 from dpsql.books.public import check_unclaimed, elsewhere
 from dpsql.books.store import Books, catalogs_with_books
 from dpsql.core.column_types import column_type, lists_members, public_type
@@ -24,7 +25,7 @@ from dpsql.owner.declaration import Declaration
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import account_budget
 
-_MOST_UNIT_ROWS: Final = 100_000
+MOST_UNIT_ROWS: Final = 100_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def protect(
         BooksError: read-only database, or protected already with another budget.
     """
     check_unclaimed(cursor, source)
-    unit = _unit_column(source, privacy_unit, max_rows)
+    unit = unit_column_of(source, privacy_unit, max_rows)
     if unit is not None:
         check_unit(cursor, source, unit.name)
     relation = Neighbours(neighbours, max_rows)
@@ -100,7 +101,8 @@ def _same_people(cursor: Cursor, source: Source, account: Account) -> str:
         return ""
     return (
         f"privacy_unit {account.unit_column!r} also stands for the people of {', '.join(others)}: each table has a "
-        "budget of its own, so for people who are in several the epsilons add up, and the deltas too"
+        "budget of its own, so for people who are in several the epsilons add up, and the deltas too. A table that is "
+        "not protected yet shares the budget of another one with account := '…'"
     )
 
 
@@ -109,7 +111,7 @@ def enum_columns(source: Source) -> list[Column]:
     return [column for column in source.columns if lists_members(column.type) and not column.generated]
 
 
-def _unit_column(source: Source, privacy_unit: str | None, max_rows: int | None) -> Column | None:
+def unit_column_of(source: Source, privacy_unit: str | None, max_rows: int | None) -> Column | None:
     """The column of the privacy unit, checked."""
     if privacy_unit is None:
         if max_rows is not None:
@@ -120,8 +122,8 @@ def _unit_column(source: Source, privacy_unit: str | None, max_rows: int | None)
             f"privacy_unit is {privacy_unit!r}: say max_rows too, how many rows of one unit may count, such as "
             "max_rows := 8; noise grows with it"
         )
-    if not 1 <= max_rows <= _MOST_UNIT_ROWS:
-        raise InvalidArgument(f"max_rows is {max_rows}: give 1 to {_MOST_UNIT_ROWS}")
+    if not 1 <= max_rows <= MOST_UNIT_ROWS:
+        raise InvalidArgument(f"max_rows is {max_rows}: give 1 to {MOST_UNIT_ROWS}")
     column = source.column(privacy_unit)
     if column.generated:
         raise InvalidArgument(f"privacy_unit is {column.name!r}, a generated column: name one that is stored")
@@ -183,7 +185,7 @@ def account_of(books: Books, source: Source) -> Account:
             f"table {source.name!r} is not protected: its owner says CALL dp_protect('{source.name}', epsilon := 3.0, "
             "delta := 1e-9)"
         )
-    if account.unit_column is not None:
+    if account.unit_column is not None and link_of(books, source.key) is None:
         found = [column for column in source.columns if column.name == account.unit_column]
         if not found or public_type(found[0].type) != public_type(str(account.unit_type)) or found[0].generated:
             raise InvalidArgument(
@@ -201,6 +203,14 @@ def chargeable(books: Books, source: Source) -> Account:
         DpsqlError: see `account_of` and `check_sample`.
     """
     account = account_of(books, source)
+    link = link_of(books, source.key)
+    if link is not None:
+        if account.neighbours.unit_rows is None:
+            raise InvalidArgument(
+                f"rows of {source.name!r} are counted once its owner says how many rows of one unit count, such as "
+                f"CALL dp_link('{source.name}', '{link.parent}', max_rows := 20); noise grows with it"
+            )
+        path_of(books, source.key)
     check_sample(source, account.neighbours)
     return account
 
@@ -291,7 +301,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
         NotDeclared: a column has no domain, or its type changed since; names the call that mends it.
         UnknownName: `columns` names one that is not there.
     """
-    declared = facts.declared(books, source.key)
+    declared = declared_beside(books, source)
     wanted = source.columns if columns is None else _columns_named(source, columns)
     attributes: list[Attribute] = []
     excluded: list[Attribute] = []

@@ -54,6 +54,7 @@ class State:
         accepting: whether all events since then were the accounts that were accepted with it.
         version: of the newest event.
         key: the fingerprint of the key with which its hash is made, None without one.
+        members: tables that belong to an account beside its own, by their key: whose, and how.
     """
 
     accounts: Mapping[str, Facts] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class State:
     accepting: bool = False
     version: int = 1
     key: str | None = None
+    members: Mapping[str, Facts] = field(default_factory=dict)
 
     def stopped(self, source: str, under_way: Collection[str] = ()) -> int:
         """How many releases of a source were stopped once or more, also those that were completed later.
@@ -81,7 +83,8 @@ class State:
 
     def to_json(self) -> dict[str, Any]:
         """All but the accounts, for JSON."""
-        found = {name: value for name, value in asdict(self).items() if name != "accounts"}
+        left_out = {"accounts"} if self.members else {"accounts", "members"}  # heads without are as they were
+        found = {name: value for name, value in asdict(self).items() if name not in left_out}
         return found | {"charged": sorted(self.charged)}
 
 
@@ -102,4 +105,5 @@ def state_from(accounts: Mapping[str, Facts], recorded: Mapping[str, Any]) -> St
         accepting=bool(recorded["accepting"]),
         version=int(recorded["version"]),
         key=recorded["key"],
+        members=recorded.get("members", {}),
     )

@@ -38,6 +38,8 @@ def _protect(state: State, event: Mapping[str, Any]) -> State:
     source, stated = event["source"], event["account"]
     if source in state.accounts:
         raise DoesNotFollow("the table has an account already")
+    if source in state.members:
+        raise DoesNotFollow("the table belongs to an account already")
     epsilon, delta = float(event["epsilon"]), float(event["delta"])
     facts = {**stated, "source": source, "epsilon": repr(epsilon), "delta": repr(delta), "retired": "False"}
     facts |= opened(event, epsilon, delta)
@@ -149,6 +151,8 @@ def _unprotect(state: State, event: Mapping[str, Any]) -> State:
     source = _before(state, event)["source"]
     if source in state.charged:
         raise DoesNotFollow("something was charged to the account")
+    if any(facts["account"] == source for facts in state.members.values()):
+        raise DoesNotFollow("other tables belong to the account")
     accounts = {name: facts for name, facts in state.accounts.items() if name != source}
     published = {name: count for name, count in state.published.items() if name != source}
     return replace(state, accounts=accounts, published=published)
@@ -218,6 +222,51 @@ def _settle(state: State, event: Mapping[str, Any]) -> State:
     return state
 
 
+def _link(state: State, event: Mapping[str, Any]) -> State:
+    """A table belongs to an account from now on: by keys that lead to a row of it, or by a unit of its own."""
+    table, stated = event["table"], event["member"]
+    account = state.accounts.get(stated["account"])
+    if "source" in event or account is None or table in state.accounts:
+        raise DoesNotFollow("it links a table that has an account, or to one that is none")
+    if account["neighbours"] != "add_remove":
+        raise DoesNotFollow("the account's neighbours are not add_remove, so its units have no other rows")
+    before = state.members.get(table)
+    if before is not None and ({**before, "unit_rows": stated["unit_rows"]} != stated or before["unit_rows"]):
+        raise DoesNotFollow("the table belongs to an account already")
+    if stated["unit_rows"] is not None and int(stated["unit_rows"]) < 1:
+        raise DoesNotFollow("it lets no row count")
+    if "parent" in stated:
+        _check_parent(state, account, stated)
+    elif stated["unit_column"] is None or stated["unit_type"] is None or stated["unit_rows"] is None:
+        raise DoesNotFollow("it names no unit")
+    return replace(state, members={**state.members, table: stated})
+
+
+def _check_parent(state: State, account: Facts, stated: Mapping[str, Any]) -> None:
+    """Refuse a parent that is not in the account's tree, and keys that are none."""
+    parent = stated["parent"]
+    above = state.members.get(parent, {})
+    if parent != stated["account"] and (above.get("account") != stated["account"] or "parent" not in above):
+        raise DoesNotFollow("the parent is no table of the account's tree")
+    if account["unit_column"] is not None:
+        raise DoesNotFollow("the units of the account are no rows")
+    if not stated["key"] or len(stated["key"]) != len(stated["references"]) or int(stated["most"]) < 1:
+        raise DoesNotFollow("its keys are none")
+
+
+def _unlink(state: State, event: Mapping[str, Any]) -> State:
+    """A table belongs to no account any more, to which nothing was ever charged."""
+    table = event["table"]
+    if "source" in event or table not in state.members:
+        raise DoesNotFollow("it takes back what is no member")
+    if state.members[table]["account"] in state.charged:
+        raise DoesNotFollow("something was charged to the account")
+    members = {name: facts for name, facts in state.members.items() if name != table}
+    if any(facts.get("parent") == table for facts in members.values()):
+        raise DoesNotFollow("another table is linked to it")
+    return replace(state, members=members)
+
+
 def _key(state: State, event: Mapping[str, Any]) -> State:
     if state.key is not None:
         raise DoesNotFollow("the ledger has a key already")
@@ -256,6 +305,8 @@ RULES: Final[Mapping[str, Callable[[State, Mapping[str, Any]], State]]] = {
     "reset": _reset,
     "retire": _retire,
     "unprotect": _unprotect,
+    "link": _link,
+    "unlink": _unlink,
     "accept": _accept,
     "key": _key,
     "settle": _settle,

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from dpsql.books.dimensions import load
-from dpsql.books.facts import declared
 from dpsql.books.lineage import Tables
+from dpsql.books.links import beside, declared_beside, link_of, unit_columns
 from dpsql.books.seen import alone_for, find_seen, find_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
@@ -27,6 +27,7 @@ from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.duckdb.ticks import canonical
 from dpsql.engines.registry import cannot_of, check_domain, check_listed, find_parts, find_source, rates_of
 from dpsql.engines.source import Column, Source
+from dpsql.engines.source_path import with_numbers
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery, InvalidWorkload, NotDeclared
 from dpsql.evaluation.components import columns_of
 from dpsql.evaluation.lookups import Loaded
@@ -43,6 +44,7 @@ from dpsql.owner.protect import as_released, chargeable, check_collation, check_
 from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
 from dpsql.release.drawing import check_rows_fit
+from dpsql.release.numbers_of_rows import with_cells
 from dpsql.release.plan import TableFacts
 from dpsql.release.query_plan import QueryFacts, delta_of
 from dpsql.release.request import DiscoveryRequest, QueryRequest, Request, asked_delta
@@ -73,7 +75,9 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     before = _workload_of(request, source, domain, tables).ordered() if workload.linear else None
     prior = _name_of_prior(cursor, request, source)
     alone, cannot, rates = alone_for(books, request.by), cannot_of(source), rates_of(source)
-    return TableFacts(source, account, domain, workload, prior, alone, cannot, rates, before)
+    link = link_of(books, source.key)
+    keys = () if link is None else link.key
+    return TableFacts(source, account, domain, workload, prior, alone, cannot, rates, before, keys)
 
 
 def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[str, ...] | None:
@@ -144,7 +148,9 @@ def look_up_query(cursor: Cursor, request: QueryRequest) -> tuple[QueryFacts, li
 
 def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> QueryFacts:
     """The same facts as they are now, of a query that was taken apart before."""
-    source = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
+    plain = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
+    now = beside(Books(cursor, plain.catalog), plain)
+    source = with_numbers(now, facts.source.per_unit) if facts.source.per_unit else now
     return _facts_of(cursor, request, facts.query, source)[0]
 
 
@@ -152,17 +158,18 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
     books = Books(cursor, source.catalog)
     account = chargeable(books, source)
     delta_of(request, account)
-    _check_units(account, query)
+    _check_units(account, query, unit_columns(books, source))
     if query.of_units and "presence" in (cannot := cannot_of(source)):
         raise InvalidQuery(
             f"query: engine {source.engine!r} of {source.name!r} cannot count DISTINCT values; {cannot['presence']}"
         )
+    source, numbered = with_cells(books, source)
     query = query.without_sure(_never_null(books, source))
     query, domain = _with_domain(books, source, query)
     joined = [load(cursor, dimension, query.trees) for dimension in query.scope.dimensions]
     digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
     found = as_released(source, domain)
-    return QueryFacts(found, account, domain, query, digests, alone_for(books, request.by)), joined
+    return QueryFacts(found, account, domain, query, digests + numbered, alone_for(books, request.by)), joined
 
 
 def _with_domain(books: Books, source: Source, query: Query) -> tuple[Query, Domain]:
@@ -183,7 +190,7 @@ def _with_domain(books: Books, source: Source, query: Query) -> tuple[Query, Dom
 
 def _never_null(books: Books, source: Source) -> frozenset[str]:
     """The columns that are never NULL, by a constraint, and have no domain, or are excluded."""
-    known = {name for name, attribute in declared(books, source.key).items() if attribute.kind != "excluded"}
+    known = {name for name, attribute in declared_beside(books, source).items() if attribute.kind != "excluded"}
     sure = (c for c in source.columns if not c.nullable and c.name not in known and automatic(c) is None)
     return frozenset(column.name for column in sure)
 
@@ -194,7 +201,7 @@ def _check_counted(books: Books, source: Source, query: Query) -> None:
     Raises:
         NotDeclared: with what counts instead.
     """
-    known = declared(books, source.key)
+    known = declared_beside(books, source)
     for name in sorted(query.only_there):
         column = source.column(name)
         attribute = known.get(name) or automatic(column)
@@ -248,7 +255,7 @@ def _presence(books: Books, source: Source, names: Iterable[str]) -> list[Attrib
 
     Which columns may be NULL is public, as the types are, and each row is in one of the two cells.
     """
-    known, found = declared(books, source.key), []
+    known, found = declared_beside(books, source), []
     for name in sorted(names):
         column = source.column(name)
         kind = public_type(column.type)
@@ -258,11 +265,11 @@ def _presence(books: Books, source: Source, names: Iterable[str]) -> list[Attrib
     return found
 
 
-def _check_units(account: Account, query: Query) -> None:
+def _check_units(account: Account, query: Query, keys: frozenset[str]) -> None:
     """Refuse count(DISTINCT …) of anything but the table's privacy unit."""
     for aggregate in query.of_units:
         column = aggregate.argument
-        if column is None or column.name == account.unit_column:
+        if column is None or column.name == account.unit_column or column.name in keys:
             continue
         if account.unit_column is None:
             reason = f"rows of {account.source!r} are units of their own, so DISTINCT values cannot be counted"

@@ -18,12 +18,13 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from dpsql.books import accounts, charging, marking, stopped
+from dpsql.books import charging, marking, stopped
 from dpsql.books.charging import Charge, pure_charged
 from dpsql.books.facts import constraints
 from dpsql.books.hollow import is_hollow, withdraw
 from dpsql.books.journal import BooksJournal
 from dpsql.books.limits import payer_of
+from dpsql.books.links import bound_of
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.reuse import measurements_for
 from dpsql.books.stopped import MOST_RETRIES
@@ -265,7 +266,7 @@ def _make(
     domain = work.counted(entry)
     progress.stage(f"counting {work.source.name}")
     before = None if known is None else lambda: stopped.retry(books, known)  # done before rows are read once more
-    bound = accounts.bound(books, entry.source)
+    bound = bound_of(books, entry.source)
     counter = engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
     journal = BooksJournal(books, entry)
     curator = _curator(books, entry, work, journal, counter, domain, prior, progress, entropy)

@@ -52,6 +52,7 @@ class TableFacts:
         rates: how fast that engine counts; None of a table of the database itself.
         before: what the workload meant to an earlier version, to which sums stood for the marginals of what they read;
             None where that is the same.
+        keys: the columns by which rows of a linked table lead to the table above.
     """
 
     source: Source
@@ -63,6 +64,7 @@ class TableFacts:
     cannot: Mapping[str, str] = field(default_factory=dict, compare=False)
     rates: Rates | None = field(default=None, compare=False)
     before: Workload | None = field(default=None, compare=False)
+    keys: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,8 @@ def check_questions(plan: Plan) -> None:
     """
     account, mechanism = plan.account, plan.mechanism
     mechanism.check(plan.domain, plan.workload, account.neighbours)
-    mechanism.check_unit(account.unit_column)
+    for unit in (account.unit_column, *plan.facts.keys):
+        mechanism.check_unit(unit)
     mechanism.check_prior(given=plan.request.prior is not None)
     if mechanism.draws_rows and "among" in plan.facts.cannot:
         raise InvalidArgument(

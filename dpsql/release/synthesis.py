@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from dpsql.books import accounts, publication
+from dpsql.books import publication
 from dpsql.books.facts import constraints
+from dpsql.books.links import bound_of
 from dpsql.books.priors import find_prior, load_prior
 from dpsql.books.releases import Entry, find_release, no_rows
 from dpsql.books.store import Books
@@ -104,7 +105,7 @@ class Resolved(Plan):
         """See `Work.affordable`: where the number of rows is public, which is the only thing read."""
         neighbours, source = self.account.neighbours, self.source
         if neighbours.total_is_public:
-            counter = engine.counter(source, self.domain, accounts.bound(books, source.key), once=True)
+            counter = engine.counter(source, self.domain, bound_of(books, source.key), once=True)
             rows = int(counter.marginal(()).counts[0])
             counter.close()
             self.mechanism.check_public_rows(self.domain, self.workload, neighbours, self.budget.rho, rows)

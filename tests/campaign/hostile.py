@@ -18,7 +18,7 @@ import duckdb
 import dpsql
 from dpsql.errors import DpsqlError
 from dpsql.language.parse import parse_query
-from dpsql.language.scope import Scope
+from dpsql.language.scope import Scope, Unlinked
 from dpsql.release.query_answers import QueryRequest, resolve_query
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "workload"
@@ -52,7 +52,7 @@ ODD = [
 ]
 
 
-class _Known:
+class _Known(Unlinked):
     """One protected table `people`, without a database."""
 
     columns = ("age", "sex", "mood", "sick", "hours", "city", "born", "seen", "wage", "height", "grade", "grade_points")

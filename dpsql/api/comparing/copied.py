@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpsql.books import facts
+from dpsql.books.links import link_of
 from dpsql.books.store import Books
 from dpsql.core.constraint import Constraint
 from dpsql.core.domain import attribute_from, fields_of
@@ -80,6 +81,8 @@ def copy(cursor: Cursor, source: Source, folder: Path, prior: str | None, search
         raise InvalidArgument(f"the rows of {source.name!r} are not in this database: compare on a table that is")
     books = Books(cursor, source.catalog)
     account = account_of(books, source)
+    if link_of(books, source.key) is not None:
+        raise InvalidArgument(f"{source.name!r} is linked to another table: compare on the table at the top")
     domain_of(books, source)
     public = None if prior is None else find_source(cursor, prior, search_path)
     path = str(folder / "copied.duckdb")

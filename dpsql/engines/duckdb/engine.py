@@ -12,9 +12,10 @@ from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.catalog import find_parts, find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.paths import NumbersOfRows, path_bound
 from dpsql.engines.duckdb.sampling import codes_of
 from dpsql.engines.duckdb.stubs import check_stub
-from dpsql.engines.duckdb.units import bound_by_secret
+from dpsql.engines.duckdb.units import Bound, bound_by_secret, secret_of
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.source import Source
 
@@ -47,7 +48,11 @@ class DuckDBEngine:
         before: Callable[[], object] | None = None,
     ) -> DuckDBCounter:
         """See `Engine.counter`."""
-        chosen = None if bound is None else bound_by_secret(bound)
+        chosen = None if bound is None else _chosen(source, bound)
+        if source.per_unit:
+            chosen = NumbersOfRows(
+                source.per_unit[0].name, "", 1, secret_of(source.catalog, source.key), source.per_unit
+            )
         return DuckDBCounter(self._cursor, _with_rows(source), domain, chosen, once=once, before=before)
 
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
@@ -60,6 +65,13 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """See `Engine.close`: the connection is the host's."""
+
+
+def _chosen(source: Source, bound: UnitBound) -> Bound:
+    """A bound whose secret the statement reads where it is."""
+    if not bound.path:
+        return bound_by_secret(bound)
+    return path_bound(source, bound.rows, secret_of(bound.catalog, bound.account), bound.path)
 
 
 def _with_rows(source: Source) -> Source:

@@ -80,12 +80,7 @@ class Bound:
     def apply(self, source: Source, columns: tuple[str, ...]) -> exp.Select:
         """Those columns of the rows that count."""
         unit, content, place = (unused(source, name) for name in ("dpsql_unit", "dpsql_content", "dpsql_place"))
-        known = exp.select(
-            *(exp.column(name, quoted=True) for name in columns),
-            exp.alias_(self.key(), unit),
-            exp.alias_(content_of(source, self.secret), content),
-        ).from_(source.table())
-        known = known.where(exp.Not(this=exp.Is(this=self.key(), expression=exp.null())))
+        known = self.known(source, columns, unit, content)
         alike = exp.Window(this=exp.RowNumber(), partition_by=[exp.column(unit), exp.column(content)])
         placed = exp.select("*", exp.alias_(alike, place)).from_(known.subquery("known"))
         salted = _joined(exp.column(content), exp.Literal.string("/"), _text(exp.column(place)))
@@ -94,6 +89,15 @@ class Bound:
         bounded = exp.select(*(exp.column(name, quoted=True) for name in columns)).from_(placed.subquery("placed"))
         bounded.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=exp.Literal.number(self.rows))))
         return bounded
+
+    def known(self, source: Source, columns: tuple[str, ...], unit: str, content: str) -> exp.Select:
+        """Those columns of the rows that have a unit, with what tells the unit and what the row holds."""
+        known = exp.select(
+            *(exp.column(name, quoted=True) for name in columns),
+            exp.alias_(self.key(), unit),
+            exp.alias_(content_of(source, self.secret), content),
+        ).from_(source.table())
+        return known.where(exp.Not(this=exp.Is(this=self.key(), expression=exp.null())))
 
 
 def content_of(source: Source, secret: exp.Expr) -> exp.Expr:
