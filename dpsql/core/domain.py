@@ -36,6 +36,9 @@ Clique = tuple[str, ...]
 OUTSIDE: Final = "outside the domain"
 """The label of the cell for values that are not in a declared domain."""
 
+NO_ROW: Final = "no row"
+"""The label of the cell for units that have no such row."""
+
 LARGEST_INDEX: Final = 2**62  # cells of one clique that a packed 64-bit key can tell apart
 
 
@@ -66,6 +69,7 @@ class Attribute:
         fake: of an excluded column: what the Faker package writes in place of NULL, such as 'name'.
         computed_as: of an excluded column: the expression by which synthetic rows get its values, in place of NULL.
         computed_from: the columns that the expression reads.
+        absent: of a column of a unit's row (`dpsql.core.unit_row`): a unit without that row has a code of its own.
         looked: the owner read the domain off the rows, so it is the owner's disclosure, outside every guarantee. No
             release, and so no key of a request, depends on it: see `of_release`.
     """
@@ -91,6 +95,7 @@ class Attribute:
     stored: str = ""
     computed_as: str = ""
     computed_from: tuple[str, ...] = ()
+    absent: bool = False
 
     @property
     def is_read(self) -> bool:
@@ -109,13 +114,13 @@ class Attribute:
 
     @property
     def regular(self) -> int:
-        """The number of values or bins, without OTHER, NULL and OUTSIDE."""
+        """The number of values or bins, without OTHER, NULL, no row and OUTSIDE."""
         return len(self.values) if self.kind == "values" else max(0, len(self.ticks) - 1)
 
     @property
     def size(self) -> int:
         """The number of codes."""
-        return self.regular + (self.other is not None) + self.nullable + self.outside
+        return self.regular + (self.other is not None) + self.nullable + self.absent + self.outside
 
     @property
     def other_code(self) -> int | None:
@@ -126,6 +131,11 @@ class Attribute:
     def null_code(self) -> int | None:
         """The code of NULL."""
         return self.regular + (self.other is not None) if self.nullable else None
+
+    @property
+    def absent_code(self) -> int | None:
+        """The code of a row that is not there."""
+        return self.regular + (self.other is not None) + self.nullable if self.absent else None
 
     @property
     def outside_code(self) -> int | None:
@@ -218,6 +228,8 @@ class Attribute:
             labels.append(f"OTHER ({self.other})")
         if self.nullable:
             labels.append("NULL")
+        if self.absent:
+            labels.append(NO_ROW)
         if self.outside:
             labels.append(OUTSIDE)
         return labels
@@ -376,7 +388,7 @@ class Domain:
 _LATER: Final = frozenset(
     {
         *("outside", "nulls_as", "text", "suffix", "points", "ids", "fake", "looked", "reading", "stored"),
-        *("computed_as", "computed_from"),
+        *("computed_as", "computed_from", "absent"),
     }
 )
 
