@@ -5,8 +5,8 @@
     first, second   =  the rows of a parent in the order of a digest of what they hold (`engines.duckdb.unit_rows`)
 
 Below a first child its own children have slots too, below a second one they have none. Which rows a slot holds depends
-on the unit's rows alone. So adding or removing a unit, with all its rows in all tables, adds or removes one row here and
-changes no other: counts of all cells of a clique change by at most 1 together, however many rows the unit has.
+on the unit's rows alone. So adding or removing a unit, with all its rows in all tables, adds or removes one row here
+and changes no other: counts of all cells of a clique change by at most 1 together, however many rows the unit has.
 
 Values only: nothing here reads a catalogue or a row.
 """
@@ -14,13 +14,15 @@ Values only: nothing here reads a catalogue or a row.
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from dpsql.core.domain import Attribute, Clique, Domain
+import numpy as np
+
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold
 from dpsql.core.tree import Link, Tree
 from dpsql.core.workload import Workload
@@ -112,28 +114,35 @@ class UnitRow:
         return self.slots[slot].names[len(self.members[table]) + children.index(child)]
 
     def workload(self) -> Workload:
-        """All pairs that tell of other facts than pairs before do.
+        """All pairs of columns: of one row, of rows above each other, of two siblings, and of two branches."""
+        pairs = tuple(itertools.combinations(self.domain.names, 2))
+        return Workload(pairs or tuple((name,) for name in self.domain.names)).ordered()
 
-        Pairs inside a slot and between those of one path to the root, of two siblings, and of first rows of two
-        branches.
-        """
-        pairs: dict[Clique, None] = {}
-        for one, other in itertools.combinations_with_replacement(range(len(self.slots)), 2):
-            if self._tells(one, other):
-                names = itertools.product(self.slots[one].names, self.slots[other].names)
-                pairs |= dict.fromkeys(self.domain.clique(pair) for pair in names if pair[0] != pair[1])
-        return Workload(tuple(pairs) or tuple((name,) for name in self.domain.names)).ordered()
-
-    def _tells(self, one: int, other: int) -> bool:
-        """Whether pairs of two slots' columns are measured."""
-        return True
+    def allowed(self, table: str, parts: Sequence[Allowed]) -> list[Allowed]:
+        """What is allowed of the rows of a table, of each of its slots; no row is allowed, too."""
+        found = []
+        for slot, place in zip(self.slots, self.places, strict=True):
+            if slot.table != table:
+                continue
+            names = dict(zip(self.extended(table).names, slot.names, strict=True))
+            attributes = {a.name: a for a in self.domain.attributes[place]}
+            for part in parts:
+                clique = tuple(names[name] for name in part.clique)
+                none = np.array([attributes[name].absent_code or 0 for name in clique])
+                codes, places, columns = part.codes, part.places, tuple(names.get(n, n) for n in part.columns)
+                if slot.above is not None and clique:
+                    codes = np.concatenate([codes + (codes >= none), none[None]])
+                    places = np.concatenate([places, np.zeros((1, len(clique)))])
+                    order = np.lexsort(codes.T[::-1])
+                    codes, places = codes[order], places[order]
+                found.append(Allowed(clique, columns, part.predicates, codes, places))
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """For the canonical request: all but the domains of the columns."""
         links = [[link.child, link.parent, link.key, link.references, link.most] for link in self.tree.links]
         columns = {table: [a.name for a in domain] for table, domain in self.members.items()}
-        left_out = {table: [[a.name, a.ids, a.fake] for a in d.excluded] for table, d in self.members.items()}
-        return {"root": self.tree.root, "links": links, "columns": columns, "excluded": left_out}
+        return {"root": self.tree.root, "links": links, "columns": columns}
 
     @staticmethod
     def from_json(data: Mapping[str, Any], flat: Domain) -> UnitRow:

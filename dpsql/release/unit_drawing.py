@@ -144,7 +144,9 @@ class _Drawing:
             self._later(rows, nth, up, above, unit, (upper, first, second))
         self.grow(link.child, rows, owner, up)
 
-    def _later(self, rows: Codes, nth: Codes, up: Codes, above: Codes, unit: Codes, slots: tuple[int, int, int]) -> None:
+    def _later(
+        self, rows: Codes, nth: Codes, up: Codes, above: Codes, unit: Codes, slots: tuple[int, int, int]
+    ) -> None:
         """Fill the second rows of a parent and those after."""
         upper, first, second = slots
         both = self.there[upper] & self.there[first] & self.there[second]
@@ -204,7 +206,7 @@ class _Lenders:
             columns = self._order[: max(1, round(part * len(self._order)))]
             if not len(left):
                 break
-            mine, theirs = _packed(self._keys[:, columns], wanted[np.ix_(left, columns)])
+            mine, theirs = _packed(self._keys[:, columns], wanted[left][:, columns])
             order = np.argsort(mine, kind="stable")
             low = np.searchsorted(mine[order], theirs)
             high = np.searchsorted(mine[order], theirs, side="right")

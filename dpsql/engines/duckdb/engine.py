@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
+from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.catalog import find_parts, find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.paths import NumbersOfRows, path_bound
 from dpsql.engines.duckdb.sampling import codes_of
 from dpsql.engines.duckdb.stubs import check_stub
+from dpsql.engines.duckdb.unit_rows import UnitCounter
 from dpsql.engines.duckdb.units import Bound, bound_by_secret, secret_of
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.source import Source
@@ -54,6 +56,17 @@ class DuckDBEngine:
                 source.per_unit[0].name, "", 1, secret_of(source.catalog, source.key), source.per_unit
             )
         return DuckDBCounter(self._cursor, _with_rows(source), domain, chosen, once=once, before=before)
+
+    def unit_counter(
+        self,
+        sources: Mapping[str, Source],
+        unit_row: UnitRow,
+        account: tuple[str, str],
+        *,
+        before: Callable[[], object] | None = None,
+    ) -> UnitCounter:
+        """See `Engine.unit_counter`."""
+        return UnitCounter(self._cursor, sources, unit_row, secret_of(*account), before=before)
 
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
         """See `Engine.codes`."""

@@ -66,7 +66,8 @@ class UnitCounter(DuckDBCounter):
         """The exact marginal of a clique; the empty clique counts all units."""
         if clique:
             return super().marginal(clique)
-        rows = self._fetch(exp.select(exp.alias_(self._weight.copy(), "n")).from_(self._tuples()))
+        table = self._tuples()  # decides what the weight of a row is
+        rows = self._fetch(exp.select(exp.alias_(self._weight.copy(), "n")).from_(table.copy()))
         return Marginal((), 1, np.zeros(1, np.int64), rows["n"])
 
     def among(self, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DuckDBCounter:
@@ -122,8 +123,8 @@ class UnitCounter(DuckDBCounter):
         root = self._unit_row.tree.root
         if self._number_of(units) != self._number_of(self._sources[root].table()):
             raise DpsqlError(_NOT_READ.format(root))
-        for table in rows.values():
-            self._drop_table(table)
+        for made in rows.values():
+            self._drop_table(made)
         return units
 
     def _number_of(self, table: exp.Table) -> int:
@@ -133,7 +134,7 @@ class UnitCounter(DuckDBCounter):
         """The codes of a member's rows, its keys, and the digest of what each row holds."""
         source, tree = self._sources[table], self._unit_row.tree
         query = Codes(source, self._unit_row.members[table]).of(source.table())
-        keys = [exp.alias_(content_of(source, self._secret), "content")]
+        keys: list[exp.Expr] = [exp.alias_(content_of(source, self._secret), "content")]
         if (link := tree.link_of.get(table)) is not None:
             keys += self._keys_of(link, table, "key")
         for place, below in enumerate(tree.children(table)):
@@ -143,10 +144,10 @@ class UnitCounter(DuckDBCounter):
             raise DpsqlError(_NOT_READ.format(source.name))
         return coded
 
-    def _keys_of(self, link: Link, table: str, name: str) -> list[exp.Alias]:
+    def _keys_of(self, link: Link, table: str, name: str) -> list[exp.Expr]:
         """The columns of a link on one of its sides, as what tells values apart."""
         child, parent = self._sources[link.child], self._sources[link.parent]
-        keys = []
+        keys: list[exp.Expr] = []
         for place, (mine, theirs) in enumerate(zip(link.key, link.references, strict=True)):
             types = (child.column(mine).type, parent.column(theirs).type)
             column = exp.column(mine if table == link.child else theirs, quoted=True)
