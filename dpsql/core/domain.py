@@ -36,9 +36,6 @@ Clique = tuple[str, ...]
 OUTSIDE: Final = "outside the domain"
 """The label of the cell for values that are not in a declared domain."""
 
-NO_ROW: Final = "no row"
-"""The label of the cell for units that have no such row."""
-
 LARGEST_INDEX: Final = 2**62  # cells of one clique that a packed 64-bit key can tell apart
 
 
@@ -229,7 +226,7 @@ class Attribute:
         if self.nullable:
             labels.append("NULL")
         if self.absent:
-            labels.append(NO_ROW)
+            labels.append("no row")
         if self.outside:
             labels.append(OUTSIDE)
         return labels

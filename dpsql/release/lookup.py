@@ -67,7 +67,7 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     source = find_table(cursor, request.table, request.search_path, request.by)
     books = Books(cursor, source.catalog)
     if request.linked:
-        return _look_up_linked(cursor, request, books, source)
+        return _look_up_linked(request, books, source)
     account = chargeable(books, source)
     asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
@@ -83,13 +83,13 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     return TableFacts(source, account, domain, workload, prior, alone, cannot, rates, before, keys)
 
 
-def _look_up_linked(cursor: Cursor, request: Request, books: Books, asked: Source) -> TableFacts:
+def _look_up_linked(request: Request, books: Books, asked: Source) -> TableFacts:
     """The tables that links lead to from one of them, the root's account, and the domain of units' rows."""
     check_request(request)
-    root = find_root(cursor, books, asked)
+    root = find_root(books, asked)
     account = chargeable(books, root)
     asked_delta(account, request.epsilon, request.delta)
-    members = look_up_members(cursor, books, asked, account)
+    members = look_up_members(books, asked, account)
     domain, source = members.unit_row.domain, members.of[root.key].source
     check_rows_fit(request.rows, domain)
     alone = alone_for(books, request.by)

@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dpsql.books.accounts import account_key
 from dpsql.books.facts import constraints, declared
-from dpsql.books.links import tree_of
+from dpsql.books.links import table_of, tree_of
 from dpsql.books.store import Books
+from dpsql.books.table_keys import primary_key
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.tree import Tree
-from dpsql.engines.duckdb.catalog import find_key, primary_key
-from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.protocol import Engine, TableCounter
-from dpsql.engines.source import HOST, Column, Source
-from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.engines.source import Column, Source
+from dpsql.errors import InvalidArgument
 from dpsql.evaluation.computed import check_bound
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible
 from dpsql.evaluation.key_values import check_key
@@ -67,7 +66,7 @@ def check_request(request: Request) -> None:
             )
 
 
-def look_up_members(cursor: Cursor, books: Books, asked: Source, account: Account) -> Members:
+def look_up_members(books: Books, asked: Source, account: Account) -> Members:
     """The tree that a table is in.
 
     Raises:
@@ -86,34 +85,20 @@ def look_up_members(cursor: Cursor, books: Books, asked: Source, account: Accoun
             f"{tree.root!r} is protected with {what}, and in a linked release a unit is a row of the root that may be "
             "there or not: protect a table that has one row for each person, without either"
         )
-    members = {table: _member(cursor, books, tree, table) for table in tree.tables}
+    members = {table: _member(books, tree, table) for table in tree.tables}
     return Members(tree, members, asked.key)
 
 
-def find_root(cursor: Cursor, books: Books, asked: Source) -> Source:
+def find_root(books: Books, asked: Source) -> Source:
     """The table whose rows are the units of a tree."""
-    return _source(cursor, books, account_key(books, asked.key))
+    return table_of(books, account_key(books, asked.key))
 
 
-def _source(cursor: Cursor, books: Books, table: str) -> Source:
-    source = find_key(cursor, books.catalog, table)
-    if source is None:
-        raise UnknownName(
-            f"table {table!r}, which is linked, is no longer there: create it again, or take the link back"
-        )
-    return source
-
-
-def _member(cursor: Cursor, books: Books, tree: Tree, table: str) -> Member:
-    source = _source(cursor, books, table)
-    if source.engine != HOST or source.place is not None:
-        raise InvalidArgument(
-            f"the rows of {source.name!r} are not in this database, where linked tables are counted: copy them into a "
-            "table, CREATE TABLE … AS FROM …, and link that"
-        )
+def _member(books: Books, tree: Tree, table: str) -> Member:
+    source = table_of(books, table)
     link, below = tree.link_of.get(table), list(tree.children(table))
     linked = {*(link.key if link else ()), *(name for one in below for name in one.references)}
-    primary = primary_key(cursor, source)
+    primary = primary_key(books, source)
     known = declared(books, table)
     numbered = primary if len(primary) == 1 else [name for name in primary if name not in known]
     keys = tuple(column.name for column in source.columns if column.name in {*linked, *numbered})

@@ -274,16 +274,11 @@ def _make(
     domain = work.counted(entry)
     progress.stage(f"counting {work.source.name}")
     before = None if known is None else lambda: stopped.retry(books, known)  # done before rows are read once more
-<<<<<<< HEAD
-    bound = bound_of(books, entry.source)
-    counter = engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
-=======
     if work.linked is not None:
         counter = unit_counter(work.linked, engine, books, before)
     else:
-        bound = accounts.bound(books, entry.source)
+        bound = bound_of(books, entry.source)
         counter = engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
->>>>>>> c9f15ce (A linked release: all tables of a tree in one charge, their keys numbered while rows are drawn)
     journal = BooksJournal(books, entry)
     curator = _curator(books, entry, work, journal, counter, domain, prior, progress, entropy)
     try:

@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 from dpsql.core.names import fold, quote
 from dpsql.engines.duckdb.names import DUCKDB, KINDS, LONGEST, current_schema, split_name
 from dpsql.engines.duckdb.stubs import is_stub, place_of
-from dpsql.engines.source import Column, FoundView, Source, key_of
+from dpsql.engines.source import Column, FoundView, Source
 from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 
 
@@ -114,24 +114,6 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
     )
     place = place_of(cursor, database, owner, table) if is_stub(definition) else None
     return Source(database, owner, table, tuple(listed), (home, oid), comment, place)
-
-
-def find_key(cursor: duckdb.DuckDBPyConnection, catalog: str, key: str) -> Source | None:
-    """The table of a database that the books call so, None if there is none; see `Source.key`."""
-    sql = "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary AND database_name = ?"
-    names = (row for row in cursor.execute(sql, [catalog]).fetchall() if key_of(*row) == key)
-    schema, name = next(names, (None, None))
-    return None if schema is None else _lookup(cursor, catalog, schema, name)
-
-
-def primary_key(cursor: duckdb.DuckDBPyConnection, source: Source) -> tuple[str, ...]:
-    """The columns of a table's PRIMARY KEY; none without."""
-    sql = (
-        "SELECT constraint_column_names FROM duckdb_constraints() WHERE constraint_type = 'PRIMARY KEY' "
-        "AND database_name = ? AND schema_name = ? AND table_name = ?"
-    )
-    found = cursor.execute(sql, source.parts).fetchall()
-    return tuple(found[0][0]) if found else ()
 
 
 def _refuse_foreign(cursor: duckdb.DuckDBPyConnection, parts: tuple[str, str, str]) -> None:
