@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api.cli_report import said_of
 from dpsql.api.database_file import open_database
 from dpsql.errors import DpsqlError
+
+if TYPE_CHECKING:
+    from dpsql.api.release import Release
 
 PLACE: Final = 30
 
@@ -30,7 +34,14 @@ def add_commands(commands: Any) -> None:
     synthesize.add_argument(
         "--release", default="", help="name of the release; a new name makes (and pays for) a new one"
     )
-    synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
+    synthesize.add_argument("--linked", action="store_true", help="all tables that links lead to, in one release")
+    synthesize.add_argument(
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="a .csv or .parquet file to write; with --linked a folder of .parquet files",
+    )
+    synthesize.add_argument("--csv", action="store_true", help="with --linked: write .csv files in place of .parquet")
     synthesize.set_defaults(run=_synthesize)
 
     evaluate = commands.add_parser("evaluate", help="how good a synthetic table is: private, for the owner only")
@@ -55,16 +66,32 @@ def _synthesize(options: argparse.Namespace) -> None:
         if not equals or name in ("table", "epsilon"):
             raise DpsqlError(f"--option is {option!r}: give name=value, such as rounds=5")
         given[name] = value
-    if Path(options.output).suffix not in (".csv", ".parquet"):
+    if options.linked:
+        given["linked"] = True
+    elif Path(options.output).suffix not in (".csv", ".parquet"):
         raise DpsqlError(f"--output is {options.output!r}: give a .csv or .parquet file")
     with open_database(options.database) as db:
         release = db.synthesize(options.table, options.epsilon, **given)
-        release.write(options.output)
-        print(folded(f"{release.entry.rows} rows in {options.output}: {release.entry.guarantee}"))
+        for rows, path in _written(release, Path(options.output), "csv" if options.csv else "parquet"):
+            print(f"{rows} rows in {path}")
+        print(folded(release.entry.guarantee))
         for line in said_of(release):
             print(folded(line))
         for words in warnings_of(release.entry):
             print(folded(f"warning: {words}"))
+
+
+def _written(release: Release, output: Path, suffix: str) -> Iterator[tuple[int | None, Path]]:
+    """Write the rows of each table of a release; tells how many there are, and where."""
+    if not release.tables:
+        release.write(output)
+        yield release.entry.rows, output
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    for released in release.entry.tables:
+        path = output / f"{released.table.replace('/', '_')}.{suffix}"
+        release[released.table].write(path)
+        yield released.rows, path
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -149,7 +149,7 @@ class Database(Reports):
             with self.instance.cursor() as cursor, stopped_by(progress), breaking(progress):
                 resolved = resolve(cursor, request)
             entry = produce(resolved, self.instance.cursor, progress)
-        return Release(self, resolved.source.catalog, entry, resolved.choice)
+        return Release(self, resolved.source.catalog, entry, resolved.choice, resolved.place)
 
     def query(
         self,

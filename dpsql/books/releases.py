@@ -17,8 +17,9 @@ from dpsql.books.accounts import account_key
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.engines.source import Column, Source
 from dpsql.privacy.accounting import RHO_UNIT, Budget
-from dpsql.privacy.promised import BESIDE, disclosed, promise
+from dpsql.privacy.promised import BESIDE, disclosed, promise, with_rows_of
 
 _COLUMNS: Final = (
     *("key", "number", "source", "request", "domain", "mechanism", "rho", "gdp", "neighbours", "unit_rows"),
@@ -90,7 +91,19 @@ class Entry:
             return self.recorded
         beside = BESIDE if self.recorded.endswith(BESIDE) else ""
         words = promise(self.budget, self.neighbours, self.failure)
-        return f"{words}{beside}{disclosed(self.looked, self.looked_facts)}"
+        return f"{words}{self._linked}{beside}{disclosed(self.looked, self.looked_facts)}"
+
+    @property
+    def linked(self) -> Mapping[str, Any] | None:
+        """The tree of a linked release, see `dpsql.core.unit_row.UnitRow.to_json`; None of a release of one table."""
+        linked: Mapping[str, Any] | None = json.loads(self.request).get("linked")
+        return linked
+
+    @property
+    def _linked(self) -> str:
+        if (linked := self.linked) is None:
+            return ""
+        return with_rows_of(linked["root"], [link[0] for link in linked["links"]])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -130,6 +143,7 @@ class ReleasedTable:
         primary: the columns whose values no two rows share; empty where none are so.
         parent: the table that its rows belong to; empty of the root.
         key, references: the columns that say to which row, and those that they name there.
+        unique: further lists of columns whose values no two rows share, which rows below name.
     """
 
     table: str
@@ -138,12 +152,14 @@ class ReleasedTable:
     parent: str = ""
     key: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+    unique: tuple[tuple[str, ...], ...] = ()
 
     @staticmethod
     def from_json(stated: Mapping[str, Any]) -> ReleasedTable:
         """From the report of its release, where tuples are lists."""
         lists = {name: tuple(stated.get(name, ())) for name in ("primary", "key", "references")}
-        return ReleasedTable(stated["table"], stated["rows"], parent=stated.get("parent", ""), **lists)
+        unique = tuple(map(tuple, stated.get("unique", ())))
+        return ReleasedTable(stated["table"], stated["rows"], parent=stated.get("parent", ""), unique=unique, **lists)
 
 
 # --- find -------------------------------------------------------------------------------------------------------------
@@ -286,6 +302,14 @@ def rows_table(catalog: str, entry: Entry, place: int = 0) -> exp.Table:
 def no_rows(catalog: str, entry: Entry, place: int = 0) -> str:
     """A SELECT with the columns of a release's rows, and none of them."""
     return exp.select("*").from_(rows_table(catalog, entry, place)).limit(0).sql(dialect="duckdb")
+
+
+def rows_source(books: Books, entry: Entry, place: int = 0) -> Source:
+    """The table that holds a release's rows, with its columns."""
+    table = rows_table(books.catalog, entry, place)
+    described = books.cursor.execute(exp.Describe(this=table).sql(dialect="duckdb")).fetchall()
+    columns = tuple(Column(name, kind, null == "YES") for name, kind, null, *_ in described)
+    return Source(table.catalog, table.db, table.name, columns)
 
 
 def digest_of_rows(books: Books, entry: Entry) -> str | None:

@@ -131,7 +131,7 @@ class Attribute:
 
     @property
     def absent_code(self) -> int | None:
-        """The code of a row that is not there."""
+        """The code of no row."""
         return self.regular + (self.other is not None) + self.nullable if self.absent else None
 
     @property
@@ -225,10 +225,7 @@ class Attribute:
             labels.append(f"OTHER ({self.other})")
         if self.nullable:
             labels.append("NULL")
-        if self.absent:
-            labels.append("no row")
-        if self.outside:
-            labels.append(OUTSIDE)
+        labels += ["no row"] * self.absent + [OUTSIDE] * self.outside
         return labels
 
     def _interval(self, index: int) -> str:

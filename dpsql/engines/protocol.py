@@ -125,7 +125,7 @@ class Engine(Protocol):
         self,
         sources: Mapping[str, Source],
         unit_row: UnitRow,
-        account: tuple[str, str],
+        account: tuple[str, str] | None,
         *,
         before: Callable[[], object] | None = None,
     ) -> TableCounter:
@@ -134,7 +134,7 @@ class Engine(Protocol):
         Args:
             sources: the tables by what the books call them.
             unit_row: what a unit's row is.
-            account: the database and key of the account whose secret chooses rows.
+            account: the database and key of the account whose secret chooses rows; None of synthetic tables.
             before: see `counter`.
 
         Raises:

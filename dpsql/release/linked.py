@@ -28,7 +28,7 @@ class Member:
         source: with columns in the types in which they come out.
         domain: of its columns that are no keys; excluded ones set apart.
         keys: its columns that are numbered.
-        primary: the columns of its PRIMARY KEY, as far as synthetic rows can have one; empty without.
+        primary: the columns of its PRIMARY KEY; empty without.
     """
 
     source: Source
@@ -66,6 +66,17 @@ class Members:
     def place(self) -> int:
         """The place of the table asked for among the tables of the tree."""
         return self.tree.tables.index(self.asked)
+
+    def is_unique(self, table: str, names: tuple[str, ...]) -> bool:
+        """Whether no two synthetic rows share the values of some columns: one is a key that is numbered in the table.
+
+        Or those of the key of a link, of which each row above has one row.
+        """
+        member, link = self.of[table], self.tree.link_of.get(table)
+        if any(name in member.keys and (link is None or name not in link.key) for name in names):
+            return True
+        whole = link is not None and link.most == 1 and {*names} >= {*link.key}
+        return link is not None and whole and self.is_unique(link.parent, link.references)
 
     @property
     def settled(self) -> tuple[object, ...]:

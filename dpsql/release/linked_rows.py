@@ -114,7 +114,11 @@ def _rows(
 def _stated(members: Members, table: str, drawn: DrawnTable) -> dict[str, Any]:
     """What the release says of a table; see `dpsql.books.releases.ReleasedTable`."""
     link, stated = members.tree.link_of.get(table), {"table": table, "rows": len(drawn.codes)}
-    stated |= {"primary": list(members.of[table].primary)}
+    primary, named = members.of[table].primary, {below.references for below in members.tree.children(table)}
+    if primary and members.is_unique(table, primary):
+        stated["primary"] = list(primary)
+    if unique := [list(names) for names in sorted(named) if members.is_unique(table, names)]:
+        stated["unique"] = unique
     if link is not None:
         stated |= {"parent": link.parent, "key": list(link.key), "references": list(link.references)}
     return stated

@@ -49,7 +49,8 @@ def check_members(members: Members, books: Books, *, is_paid: bool = False) -> N
         check_installed(member.domain, is_paid=is_paid)
         if not is_paid:
             refuse_impossible(member.source, member.domain, constraints(books, table))
-            check_bound(member.source, member.domain)
+            if member.domain.attributes:  # else nothing can be computed from them
+                check_bound(member.source, member.domain)
 
 
 def check_request(request: Request) -> None:
@@ -106,10 +107,7 @@ def _member(books: Books, tree: Tree, table: str) -> Member:
         check_key(source, name)
     rest = [column.name for column in source.columns if column.name not in keys and _is_there(known, column)]
     domain = domain_of(books, source, rest) if _has_columns(rest, known) else Domain((), _excluded(rest, known))
-    unique = len(primary) > 0 and any(name in keys and (link is None or name not in link.key) for name in primary)
-    of_parent = link is not None and link.most == 1 and {*primary} >= {*link.key}
-    whole = primary if unique or (primary and of_parent) else ()
-    return Member(as_released(source, domain), domain, keys, tuple(whole))
+    return Member(as_released(source, domain), domain, keys, primary)
 
 
 def _is_there(known: Mapping[str, Attribute], column: Column) -> bool:

@@ -45,7 +45,7 @@ from dpsql.privacy.accounting import Budget
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.privacy.pricing import Questions
-from dpsql.privacy.promised import recorded_promise
+from dpsql.privacy.promised import recorded_promise, with_rows_of
 from dpsql.release.linked import Members
 from dpsql.release.members import allowed_units, unit_counter
 from dpsql.runtime.progress import Progress, breaking, polling, should_stop
@@ -223,6 +223,8 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     engine.check(work.source)
     budget = work.affordable(engine, books)
     words = recorded_promise(budget, work.account.neighbours, work.failure or 0.0)
+    if work.linked is not None:
+        words += with_rows_of(work.linked.tree.root, work.linked.tree.tables[1:])
     asked = Charge(
         key=work.key,
         source=work.source.key,

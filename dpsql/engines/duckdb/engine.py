@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from sqlglot import exp
 
 from dpsql.core.domain import Domain
 from dpsql.core.unit_row import UnitRow
@@ -61,12 +62,12 @@ class DuckDBEngine:
         self,
         sources: Mapping[str, Source],
         unit_row: UnitRow,
-        account: tuple[str, str],
+        account: tuple[str, str] | None,
         *,
         before: Callable[[], object] | None = None,
     ) -> UnitCounter:
         """See `Engine.unit_counter`."""
-        return UnitCounter(self._cursor, sources, unit_row, secret_of(*account), before=before)
+        return UnitCounter(self._cursor, sources, unit_row, _secret(account), before=before)
 
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
         """See `Engine.codes`."""
@@ -78,6 +79,11 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """See `Engine.close`: the connection is the host's."""
+
+
+def _secret(account: tuple[str, str] | None) -> exp.Expr:
+    """What the choice of rows is drawn from; of synthetic rows anything serves."""
+    return exp.Literal.string("synthetic") if account is None else secret_of(*account)
 
 
 def _chosen(source: Source, bound: UnitBound) -> Bound:

@@ -164,8 +164,7 @@ class UnitCounter(DuckDBCounter):
         parents = exp.select("id", *theirs).from_(above.copy())
         for name in theirs:
             parents = parents.where(exp.Not(this=exp.Is(this=exp.column(name), expression=exp.null())))
-        first = exp.EQ(this=_number_in(*theirs, order=("content", "alike")), expression=exp.Literal.number(1))
-        parents.set("qualify", exp.Qualify(this=first))
+        parents.set("qualify", exp.Qualify(this=_first_of_key(theirs)))
         equal = [
             exp.EQ(this=exp.column(f"key{place}", table="own"), expression=exp.column(name, table="parents"))
             for place, name in enumerate(theirs)
@@ -210,6 +209,11 @@ def _template(child: str, parent: str) -> str:
     mine, theirs = column_type(child), column_type(parent)
     whole = mine.is_number and theirs.is_number and not (mine.is_float or theirs.is_float or mine.scale or theirs.scale)
     return mine.unit_key if child == parent or (whole and mine.unit_key == theirs.unit_key) else TEXT_BYTES
+
+
+def _first_of_key(names: Sequence[str]) -> exp.Expr:
+    """Whether a row is the one that a key leads to, of those that have it."""
+    return exp.EQ(this=_number_in(*names, order=("content", "alike")), expression=exp.Literal.number(1))
 
 
 def _number_in(*columns: str, order: Sequence[str] = ()) -> exp.Window:
