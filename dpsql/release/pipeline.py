@@ -276,11 +276,12 @@ def _make(
     domain = work.counted(entry)
     progress.stage(f"counting {work.source.name}")
     before = None if known is None else lambda: stopped.retry(books, known)  # done before rows are read once more
-    if work.linked is not None:
-        counter = unit_counter(work.linked, engine, books, before)
-    else:
-        bound = bound_of(books, entry.source)
-        counter = engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
+    bound = bound_of(books, entry.source)
+    counter = (
+        engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
+        if work.linked is None
+        else unit_counter(work.linked, engine, books, before)
+    )
     journal = BooksJournal(books, entry)
     curator = _curator(books, entry, work, journal, counter, domain, prior, progress, entropy)
     try:
