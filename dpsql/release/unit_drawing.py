@@ -24,8 +24,11 @@ from dpsql.release.drawing import coded
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
-_LEVELS: Final = (1.0, 0.75, 0.5, 0.25)
-"""Parts of the columns that a lender shares with who borrows; where nobody does, of the next part, at last of none."""
+_LEVELS: Final = (0.5, 0.25)
+"""Parts of the columns that a lender shares with who borrows; where nobody does, of the next part, at last of none.
+
+Of all columns, a unit would be the only one that is like itself, and lend itself its own second child as the third.
+"""
 _LARGEST_KEY: Final = 2**40
 _LOOKED_AT: Final = 20_000
 """Lenders from which is learnt which columns matter."""
