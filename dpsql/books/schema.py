@@ -41,6 +41,7 @@ def write_schema(books: Books, entry: Entry, schema: str) -> list[tuple[str, int
     try:
         cursor.execute("BEGIN")
         cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {home}")
+        cursor.execute(f"USE {home}")  # where DuckDB 1.5 looks for the table that a FOREIGN KEY names
         for place, released in enumerate(entry.tables):
             table, rows = f"{home}.{quote(names[released.table])}", _rows(books, entry, place)
             cursor.execute(f"CREATE TABLE {table} ({', '.join(_parts(books, entry, place, released, names))})")
@@ -49,6 +50,8 @@ def write_schema(books: Books, entry: Entry, schema: str) -> list[tuple[str, int
     except duckdb.Error as error:  # what is in these tables was released, so its text may be shown
         _roll_back(cursor)
         raise DpsqlError(f"the schema {shorten(schema)!r} was not made: {error}") from None
+    finally:
+        cursor.execute("RESET SESSION search_path")
     for place, released in enumerate(entry.tables):
         made = exp.table_(names[released.table], db=schema, catalog=books.catalog, quoted=True)
         if _count(books, made) != _count(books, rows_table(books.catalog, entry, place)):
