@@ -44,8 +44,8 @@ from dpsql.owner.protect import as_released, chargeable, check_collation, check_
 from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
 from dpsql.release.drawing import check_rows_fit
-from dpsql.release.numbers_of_rows import with_cells
 from dpsql.release.members import check_request, find_root, look_up_members
+from dpsql.release.numbers_of_rows import with_cells
 from dpsql.release.plan import TableFacts
 from dpsql.release.query_plan import QueryFacts, delta_of
 from dpsql.release.request import DiscoveryRequest, QueryRequest, Request, asked_delta
