@@ -66,6 +66,12 @@ class DpDomain(SqlFunction):
         Parameter("every", "VARCHAR", default=None, help="'week', 'month', 'quarter', 'year': a bin each, of dates"),
         Parameter("edges", "ANY", default=None, help="a list of increasing edges, the last one exclusive"),
         Parameter("points", "ANY", default=None, help="a list of values in the bins that get a cell of their own"),
+        Parameter(
+            "step",
+            "DOUBLE",
+            default=None,
+            help="synthetic values are multiples of it: 1 for whole numbers in a DOUBLE, 0.01 for cents",
+        ),
         Parameter("reference", "VARCHAR", default=None, help="'table.column' of a public table that has the values"),
         Parameter("type", "BOOLEAN", default=False, help="the members of its ENUM type are public, whatever the rows"),
         Parameter(
@@ -142,7 +148,7 @@ class DpDomain(SqlFunction):
 
     def _discovery(self, call: Call) -> Relation:
         """The domain from the private rows, charged when it is executed."""
-        for name in ("values", "edges", "reference", "points", "scale", "every"):
+        for name in ("values", "edges", "reference", "points", "step", "scale", "every"):
             if call[name] is not None:
                 raise InvalidArgument(f"{name} is given, but discover := true finds the domain: leave one of them out")
         for name in ("exclude", "ids", "fake", "computed_as"):

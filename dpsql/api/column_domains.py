@@ -31,6 +31,7 @@ class ColumnDomains(Connection):
         every: str | None = None,
         edges: Sequence[Any] | None = None,
         points: Sequence[Any] | None = None,
+        step: float | None = None,
         reference: str | None = None,
         type: bool = False,
         computed_as: str | None = None,
@@ -56,6 +57,7 @@ class ColumnDomains(Connection):
             every: 'week', 'month', 'quarter' or 'year' for intervals of the calendar.
             edges: increasing edges of intervals, the last one exclusive.
             points: values in the intervals that get a cell of their own, such as 0.
+            step: of numbers: synthetic values are multiples of it, as 1 for whole numbers and 0.01 for cents.
             reference: 'table.column' of a public table that has the values.
             type: the members of its ENUM type are public, whatever the rows.
             computed_as: an expression of other columns, as 'repair + other', which is computed and not measured.
@@ -68,12 +70,9 @@ class ColumnDomains(Connection):
             other: the value that stands for all that is not in the domain.
             looked: you read it off the rows, so it is your disclosure; False for one that is public after all.
 
-        Raises:
-            DpsqlError: a child says what is wrong.
-
         >>> import dpsql
         >>> with dpsql.connect() as db:
-        ...     _ = db.sql("CREATE TABLE t (age INTEGER)"), db.protect("t", epsilon=3.0, delta=1e-9)
+        ...     _ = db.sql("CREATE TABLE t (age INTEGER)"), db.protect("t", 3.0, 1e-9)
         ...     db.domain("t", "age", lower=0, upper=119, bins=12, nulls_as=[-9])
         """
         self._declare(table, column, locals())

@@ -273,8 +273,8 @@ def _looked_now(books: Books, source: str) -> tuple[dict[str, Attribute], tuple[
 def _with_looked(entry: Entry, columns: Mapping[str, Attribute], predicates: Sequence[str]) -> Entry:
     if not columns and not predicates:
         return entry
-    held = {attribute.name: attribute.inner for attribute in (*entry.domain, *entry.domain.excluded)}
-    same = {name for name, attribute in columns.items() if held.get(name) == attribute.of_release.inner}
+    held = {attribute.name: attribute.inner.counted for attribute in (*entry.domain, *entry.domain.excluded)}
+    same = {name for name, attribute in columns.items() if held.get(name) == attribute.inner.counted}
     looked = tuple(name for name in entry.columns if name in {*entry.looked, *same})
     return replace(entry, looked=looked, looked_facts=tuple(sorted({*entry.looked_facts, *predicates})))
 

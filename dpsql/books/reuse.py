@@ -9,6 +9,7 @@ from dpsql.books import journal
 from dpsql.books.accounts import account_key
 from dpsql.books.releases import Entry, find_release
 from dpsql.books.store import Books
+from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
 
 _MOST_CELLS: Final = 5_000_000  # of earlier releases that one reads
@@ -35,9 +36,14 @@ def measurements_for(books: Books, entry: Entry) -> list[Measurement]:
             measured = answer.measurement
             if measured is None or measured.cells is not None or measured.variance == 0 or not answer.question.of_cells:
                 continue
-            if all(other.domain.by_name.get(name) == entry.domain.by_name.get(name) for name in measured.clique):
+            if all(_counted(other.domain, name) == _counted(entry.domain, name) for name in measured.clique):
                 found.append(measured)
     return found
+
+
+def _counted(domain: Domain, name: str) -> Attribute | None:
+    attribute = domain.by_name.get(name)
+    return None if attribute is None else attribute.counted
 
 
 def _earlier(books: Books, entry: Entry) -> list[str]:

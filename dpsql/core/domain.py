@@ -62,6 +62,7 @@ class Attribute:
         reading: the form of `dpsql.core.readings` in which the column writes values of `type`, such as HHMM.
         stored: of a form that is stored as a number, the column's own type.
         points: ticks of values whose bin holds no other value, because the owner said so.
+        step: of numbers in bins, such as '0.01': synthetic values are multiples of it. Rows are counted as they are.
         ids: of an excluded column: synthetic rows get numbers, texts or UUIDs of their own in place of NULL.
         fake: of an excluded column: what the Faker package writes in place of NULL, such as 'name'.
         computed_as: of an excluded column: the expression by which synthetic rows get its values, in place of NULL.
@@ -92,6 +93,7 @@ class Attribute:
     stored: str = ""
     computed_as: str = ""
     computed_from: tuple[str, ...] = ()
+    step: str = ""
     absent: bool = False
 
     @property
@@ -143,6 +145,11 @@ class Attribute:
     def of_release(self) -> Attribute:
         """The attribute as a release has it: how its owner came to know of it changes no answer."""
         return replace(self, looked=False) if self.looked else self
+
+    @property
+    def counted(self) -> Attribute:
+        """The attribute as far as counts depend on it."""
+        return replace(self, looked=False, step="") if self.looked or self.step else self
 
     @property
     def known_from(self) -> str:
@@ -217,16 +224,11 @@ class Attribute:
         >>> Attribute("age", "INTEGER", "bins", ticks=(0, 18, 65), edges=("0", "18", "64"), nullable=True).labels()
         ['[0, 18)', '[18, 64]', 'NULL']
         """
-        if self.kind == "values":
-            labels = list(self.values)
-        else:
-            labels = [self._interval(index) for index in range(self.regular)]
+        whole = self.kind == "values"
+        labels = list(self.values) if whole else [self._interval(index) for index in range(self.regular)]
         if self.other is not None:
             labels.append(f"OTHER ({self.other})")
-        if self.nullable:
-            labels.append("NULL")
-        labels += ["no row"] * self.absent + [OUTSIDE] * self.outside
-        return labels
+        return labels + ["NULL"] * self.nullable + ["no row"] * self.absent + [OUTSIDE] * self.outside
 
     def _interval(self, index: int) -> str:
         low, high = self.ticks[index], self.ticks[index + 1]
@@ -382,7 +384,7 @@ class Domain:
 _LATER: Final = frozenset(
     {
         *("outside", "nulls_as", "text", "suffix", "points", "ids", "fake", "looked", "reading", "stored"),
-        *("computed_as", "computed_from", "absent"),
+        *("computed_as", "computed_from", "step", "absent"),
     }
 )
 

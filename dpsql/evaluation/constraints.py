@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from dpsql.core.constraint import MOST_TUPLES, Allowed, Constraint, components
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.steps import released_ticks
 from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.refused import words_of_duckdb
@@ -175,7 +176,7 @@ def _frame(
     for number, attribute in enumerate(attributes):
         columns[f"c{number}"] = codes[:, number]
         if attribute.kind == "bins":
-            columns[f"t{number}"] = attribute.draw_ticks(codes[:, number], places[:, number])
+            columns[f"t{number}"] = released_ticks(attribute, codes[:, number], places[:, number])
     return columns or {"c0": np.zeros(len(codes), np.int64)}
 
 
@@ -258,7 +259,8 @@ def _settle(
             drawn = part.places[_found(part, codes[left][:, places], attributes)]
         for number, attribute in enumerate(attributes):
             if f"t{number}" in ticks:
-                frame[ticks[f"t{number}"]][left] = attribute.draw_ticks(codes[left, places[number]], drawn[:, number])
+                settled = released_ticks(attribute, codes[left, places[number]], drawn[:, number])
+                frame[ticks[f"t{number}"]][left] = settled
     raise DpsqlError(
         f"{_listed(part.predicates)} does not hold of the drawn rows: it depends on more than their values; "
         f"{_back(source, part.predicates)[3:]}; then the same call completes the release, free"

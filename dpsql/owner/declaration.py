@@ -18,7 +18,7 @@ from dpsql.engines.duckdb.declare import declare_bins, declare_members, declare_
 from dpsql.engines.duckdb.declare_nulls import null_texts, with_nulls
 from dpsql.engines.duckdb.declare_points import with_points
 from dpsql.engines.duckdb.declare_readings import check_written
-from dpsql.engines.duckdb.declare_steps import SCALES, calendar_ticks, log_ticks
+from dpsql.engines.duckdb.declare_steps import SCALES, calendar_ticks, log_ticks, with_step
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.computed import check_type
@@ -29,7 +29,7 @@ _WAYS = (
     "type := true, computed_as := 'a + b', exclude := true"
 )
 
-_OF_DOMAINS = ("points", "nulls", "nulls_as", "read_as", "other", "ids", "fake", "exclude")
+_OF_DOMAINS = ("points", "step", "nulls", "nulls_as", "read_as", "other", "ids", "fake", "exclude")
 FLT_DIG: Final = 7
 """Digits of a whole number that a FLOAT surely holds."""
 
@@ -51,6 +51,7 @@ class Declaration:
         exclude: no domain; NULL in synthetic rows.
         computed_as: an expression of other columns, by which synthetic rows get its values; it is not measured.
         ids, fake: of an excluded column: numbers, or what the Faker package writes, in place of NULL.
+        step: of numbers in bins: synthetic values are multiples of it, as 1 for whole numbers and 0.01 for cents.
         nulls: whether NULL has a cell.
         nulls_as: values that stand for NULL.
         read_as: the type as which texts are read, such as 'DECIMAL(9,2)', with '%' behind it for percentages; or the
@@ -67,6 +68,7 @@ class Declaration:
     every: str | None = None
     edges: Sequence[Any] | None = None
     points: Sequence[Any] | None = None
+    step: float | None = None
     reference: str | None = None
     type: bool = False
     exclude: bool = False
@@ -106,6 +108,8 @@ class Declaration:
                 raise InvalidArgument("read_as goes with bins: say lower and upper, or edges; values are texts already")
             found = replace(found, **form)
             check_written(cursor, found)
+        if self.step is not None:
+            found = with_step(found, self.step)
         return with_nulls(cursor, found, texts) if texts else found
 
     def _check_ways(self, column: Column) -> None:
@@ -134,7 +138,7 @@ class Declaration:
             raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
 
     def _excluded(self, column: Column) -> Attribute:
-        for name in ("points", "nulls_as", "read_as") if self.computed_as is None else _OF_DOMAINS:
+        for name in ("points", "step", "nulls_as", "read_as") if self.computed_as is None else _OF_DOMAINS:
             if getattr(self, name) not in (None, False):
                 kind = "an excluded" if self.computed_as is None else "a computed"
                 raise InvalidArgument(f"{name} is given, but {kind} column has no domain: leave one of them out")
@@ -195,7 +199,7 @@ class Declaration:
         """See `kept`, of the domain alone."""
         if known is None or self.lower is None or found.kind != "bins" or found.is_float or known.ticks == found.ticks:
             return found
-        plain = self.scale in (None, "linear") and self.every is None and self.points is None
+        plain = self.scale in (None, "linear") and self.every is None and self.points is None and self.step is None
         earlier = equal_width(found.ticks[0], int(found.ticks[-1]) - 1, found.regular, is_float=False)
         same = replace(known.of_release, ticks=found.ticks, edges=found.edges) == found
         return known.of_release if plain and same and known.ticks == earlier else found

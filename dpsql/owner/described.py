@@ -84,6 +84,8 @@ def _further(cursor: Cursor, column: Column, attribute: Attribute, arguments: Ar
     for name in ("nulls_as", "ids", "fake"):
         if later.get(name) and arguments.find(name):
             found[name] = list(later[name]) if isinstance(later[name], tuple) else later[name]
+    if later.get("step") and arguments.find("step"):
+        found["step"] = int(later["step"]) if later["step"].isdigit() else float(later["step"])
     if later.get("points") and arguments.find("points"):
         found["points"] = _texts(cursor, attribute, later["points"])
     if attribute.looked:

@@ -14,6 +14,7 @@ import numpy as np
 from dpsql.books.releases import Entry
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
+from dpsql.core.steps import released_ticks
 from dpsql.errors import InvalidArgument
 from dpsql.models.model import Model
 from dpsql.release.inside_bins import places
@@ -88,5 +89,5 @@ def coded(
         columns[f"c{place}"] = codes[:, place].astype(np.int32)  # half of the memory, while rows are stored
         if place in inside:
             column = np.asarray(codes[:, place], np.int64)
-            columns[f"t{place}"] = attribute.draw_ticks(column, places(attribute, column, inside.pop(place)))
+            columns[f"t{place}"] = released_ticks(attribute, column, places(attribute, column, inside.pop(place)))
     return columns

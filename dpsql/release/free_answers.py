@@ -82,7 +82,7 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
     for entry in reversed(known):  # the newest first
         total = {a.name for a in entry.domain if _is_total(a, nullable=a.name in nullable)}
         held = {name: entry.domain.by_name[name] for name in wanted if name in entry.domain.by_name}
-        if {name: attribute.inner for name, attribute in held.items()} != wanted:
+        if {name: attribute.inner.counted for name, attribute in held.items()} != wanted:
             continue
         for answer in journal.answers(books, entry.key):
             measured = answer.measurement

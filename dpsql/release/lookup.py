@@ -260,6 +260,7 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
         places = {column.name: place for place, column in enumerate(source.columns)}
         attributes = sorted([*domain, *there], key=lambda attribute: places[attribute.name])
         domain = replace(domain, attributes=tuple(attributes))
+    domain = replace(domain, attributes=tuple(attribute.counted for attribute in domain))
     for tree in query.trees:
         columns_of(domain, tree)  # refuses excluded columns
     return domain

@@ -173,7 +173,7 @@ def outside_share(books: Books, source: str, attribute: Attribute) -> float | No
     """
     for entry in reversed(releases.published(books, source)):
         held = entry.domain.by_name.get(attribute.name)
-        if held is None or held.inner != attribute.of_release.inner or entry.rows is None or _is_query(entry):
+        if held is None or held.inner.counted != attribute.inner.counted or entry.rows is None or _is_query(entry):
             continue
         if held.outside or not attribute.closed(never_null=not held.nullable).outside:  # else it had no such cell yet
             return float(entry.report.get("outside", {}).get(attribute.name, 0.0))

@@ -321,3 +321,48 @@ def test_a_script_prints_a_line_for_each_declaration(folder, capsys):
     assert any(line.startswith("constraint on month, day: ") for line in shown)
     assert main(["sql", "bank.duckdb", "CALL dp_domain('t', 'grade', lower := 0, upper := 4)"]) == 0
     assert "public_because" in capsys.readouterr().out
+
+
+# --- whole numbers and cents ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.medium
+def test_whole_numbers_and_cents_in_floats_stay_so(folder):
+    """Whatever type a file's numbers get: whole ones stay whole, amounts stay in cents, others are drawn anywhere."""
+    file = written(
+        "t.csv",
+        "whole,cents,any,both",
+        (
+            (f"{row * row % 4001}.0", f"{row * 37 % 90001 / 100:.2f}", row / 7, f"{row % 2000}.5" if row == 9 else row)
+            for row in range(4000)
+        ),
+    )
+    script = init(file, "--owner-looks")
+    assert "step := 1," in lines_of(script, "whole")
+    assert "all are whole numbers, as synthetic ones will be" in lines_of(script, "whole")
+    assert "step := 0.01," in lines_of(script, "cents")
+    assert "step" not in lines_of(script, "any")
+    assert "step" not in lines_of(script, "both").replace("step := 0.01", "")
+    with run(script) as db:
+        db.synthesize("t", 2.0, mechanism="direct", workload="all 1-way").to_table("made")
+        found = 'bool_and(whole = round(whole)), bool_and(cents = round(cents, 2)), bool_or("any" <> round("any", 2))'
+        assert db.sql(f"SELECT {found} FROM made").fetchall() == [(True, True, True)]
+
+
+@pytest.mark.medium
+def test_no_cell_is_between_a_point_and_the_next_whole_number(folder):
+    """There is no number in it, so noise would put rows where no row can be."""
+    file = written("t.csv", "hours", ([f"{0 if row % 3 else row % 300 + 1}.0"] for row in range(4000)))
+    script = init(file, "--owner-looks")
+    assert "points := [0.0]" in lines_of(script, "hours")
+    edges = re.search(r"edges := \[([^]]*)\]", lines_of(script, "hours"))
+    assert edges is not None
+    assert "1.0" not in edges.group(1).split(", ")
+
+
+@pytest.mark.medium
+def test_a_value_that_would_fill_a_cell_gets_one(folder):
+    """One of the amounts beside many zeros, which an edge below it would leave in a wide cell."""
+    amounts = (0 if row % 10 else 15024 if row % 100 == 0 else 1 + row * 97 % 30000 for row in range(8000))
+    script = init(written("t.csv", "gain", ([amount] for amount in amounts)), "--owner-looks")
+    assert "points := [0, 15024]" in lines_of(script, "gain")

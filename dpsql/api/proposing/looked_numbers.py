@@ -35,6 +35,8 @@ _END_POINT: Final = 0.002  # so for the smallest and the largest value, which ar
 _TAILS: Final = (0.01, 0.001, 0.0001)  # of the rows at each end, whose quantiles are looked at too
 _PRECISION: Final = 80  # digits, of which the widest type has 38
 _MISSING: Final = (-1, -9, -99, -999, -9999, -8, -88, -7, -77)
+_WRITTEN: Final = {Decimal(1): "whole numbers", Decimal("0.01"): "in hundredths"}
+_LARGEST_WRITTEN: Final = 10**12  # of numbers whose hundredths floats tell apart for certain
 _DIGITS: Final = 6  # of floats, between the smallest and the largest value
 _BITS: Final = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 62, "HUGEINT": 62}
 _UNSIGNED: Final = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 62, "UHUGEINT": 62}
@@ -119,6 +121,17 @@ class _Rows:
     grids: dict[tuple[Decimal, ...], dict[float, Decimal]] = field(default_factory=dict, repr=False)
 
     @cached_property
+    def unit(self) -> Decimal | None:
+        """The step of which all are multiples, of a type that holds other numbers too: 1 or 0.01; None without one."""
+        scale = column_type(self.column.type).scale
+        units = [unit for unit in _WRITTEN if scale is None or scale > -unit.adjusted()]
+        if not units or max(abs(self.low), abs(self.high)) > _LARGEST_WRITTEN:
+            return None
+        same = (f"bool_and(v = round(v, {-unit.adjusted()}))" for unit in units)
+        hold = self.seen.source.ask({"v": self.seen.sql}, *same, where=self.finite)[0]
+        return next((unit for unit, holds in zip(units, hold, strict=True) if holds), None)
+
+    @cached_property
     def frequent(self) -> list[tuple[Decimal, int]]:
         """The most frequent finite numbers, with their rows."""
         return [(Decimal(text), n) for text, n in self.seen.top if _is_finite(text)]
@@ -192,7 +205,7 @@ def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], st
     """Edges at quantiles, and points, in about so many cells; and why."""
     column, seen = rows.column, rows.seen
     points = _points(rows, most)
-    step = _step(column, rows.low, rows.high)
+    step = rows.unit or _step(column, rows.low, rows.high)
     finest = most == MOST_CELLS[0]
     count = max(min(_FEWEST, most), min(most, seen.known // _ROWS_IN_BIN))
     grid = rows.grid(tuple(points) if finest else ())
@@ -203,29 +216,45 @@ def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], st
     inside = [value for value in quantiles if rows.low <= value <= rows.high]
     edges = round_edges([rows.low, *inside, *points, rows.high], step)
     edges = _inside(column, edges, step, rows.low, rows.high)
+    if rows.unit is not None:  # between a point and the next number there is none
+        edges = [edge for edge in edges if edge in (*points, edges[-1]) or edge - step not in points]
     if edges[-1] <= rows.high and not column_type(column.type).is_float:  # it is the type's largest: no edge is above
         bounds = {"lower": _plain(rows.low, column), "upper": _plain(rows.high, column), "bins": most}
         return bounds, f"{most} bins of equal width"
     because += "edges at quantiles of the rows, rounded"
-    how = {"edges": [_plain(edge, column) for edge in edges]}
+    how: dict[str, Any] = {"edges": [_plain(edge, column) for edge in edges]}
     if points:
         because += f"; so many rows have {', '.join(map(str, points))} that it gets a cell of its own"
         how["points"] = [_plain(point, column) for point in points]
+    if rows.unit is not None:
+        because += f"; all are {_WRITTEN[rows.unit]}, as synthetic ones will be"
+        how["step"] = _plain(rows.unit, column) if rows.unit < 1 else 1
     return how, because
 
 
 def _points(rows: _Rows, most: int) -> list[Decimal]:
-    """Values that get a cell of their own: of coarse cells only those with as many rows as a cell has."""
+    """Values that get a cell of their own: of coarse cells only those with as many rows as a cell has.
+
+    Of fine cells those with as many as a cell of the other rows has, too: edges around them would be the same.
+    """
     usual = median([n for _, n in rows.frequent]) if rows.frequent else 0
-    share = _POINT if most == MOST_CELLS[0] else 1 / most
+    finest = most == MOST_CELLS[0]
     known, ends = rows.seen.known, (rows.low, rows.high)
-    frequent = [
-        value
-        for value, n in rows.frequent
-        if n >= LEAST
-        and value not in rows.missing
-        and (n >= share * known or (value in ends and n >= max(_END_POINT * known, 5 * usual)))
-    ]
+    least = (_POINT if finest else 1 / most) * known
+
+    def frequent_from(least: float) -> list[Decimal]:
+        return [
+            value
+            for value, n in rows.frequent
+            if n >= LEAST
+            and value not in rows.missing
+            and (n >= least or (value in ends and n >= max(_END_POINT * known, 5 * usual)))
+        ]
+
+    frequent = frequent_from(least)
+    if frequent and finest:
+        others = known - sum(n for value, n in rows.frequent if value in frequent)
+        frequent = frequent_from(min(least, others / most))
     return sorted(frequent[: min(_MOST_POINTS, max(2, most // 3))])
 
 

@@ -1,4 +1,4 @@
-"""Edges that need not be written down: by powers, or by the calendar.
+"""Edges that need not be written down: by powers, or by the calendar; and the step of the values between them.
 
 log        edges grow by the same factor, written with two digits: 100, 180, 320, 560, 1000. Of bounds from 0 on, what
            lies below 1 is one bin.
@@ -10,12 +10,16 @@ Both look at public bounds only.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final
 
 import duckdb
 from sqlglot import exp
 
 from dpsql.core.column_types import column_type, kind_of
+from dpsql.core.domain import Attribute
+from dpsql.core.steps import is_exact
 from dpsql.engines.duckdb.declare import bounds, check_has_bins
 from dpsql.engines.duckdb.ticks import from_tick
 from dpsql.engines.duckdb.types import data_type, filled
@@ -95,6 +99,29 @@ def calendar_ticks(
         )
     inner = [found for found in _starts(cursor, column.type, every, low, high) if low < found <= high]
     return (low, *inner, high + 1)
+
+
+def with_step(attribute: Attribute, step: Any) -> Attribute:
+    """A domain of bins whose synthetic values are multiples of a step.
+
+    Raises:
+        InvalidArgument: no bins of numbers, or a step that its numbers do not hold.
+    """
+    if isinstance(step, bool) or not isinstance(step, int | float | Decimal) or not 0 < step < math.inf:
+        raise InvalidArgument(f"step is {step!r}: give a number above 0, such as 1 for whole numbers, 0.01 for cents")
+    if attribute.kind != "bins" or not attribute.is_number or attribute.reading:
+        raise InvalidArgument(
+            f"step is {step}, but column {attribute.name!r} has no bins of numbers: say lower and upper, or edges"
+        )
+    text = format(Decimal(repr(step) if isinstance(step, float) else step).normalize(), "f")
+    found = replace(attribute, step=text)
+    if not is_exact(found):
+        least = "" if attribute.is_float else f", a multiple of {Decimal(1).scaleb(-(attribute.of_type.scale or 0))}"
+        raise InvalidArgument(
+            f"step is {step}, of which {attribute.type} does not hold each multiple between {attribute.edges[0]} and "
+            f"{attribute.edges[-1]}: give a larger one{least}"
+        )
+    return found
 
 
 def _starts(cursor: duckdb.DuckDBPyConnection, kind: str, every: str, low: int, high: int) -> list[int]:

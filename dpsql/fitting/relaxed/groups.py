@@ -1,20 +1,23 @@
 r"""Attributes of a relaxed table that are drawn and changed together, so that every row satisfies every constraint.
 
-    by itself           an attribute in no joint and no constraint:   P_a
-    of a joint          those of its tuples that the constraints within it allow:   P_joint in proportion
-    of a constraint     the allowed tuples:   Π_a P_a in proportion
-    joints together     that constraints tie to each other, or to other attributes:   Π P of the parts in proportion to
-                        what all constraints allow
+    by itself     an attribute in no joint and no constraint, or that a constraint of its own restricts:   P_a
+    of a joint    those of its tuples that the constraints within it allow:   P_joint in proportion
+    tied          joints and attributes that constraints tie to each other: each by itself, then settled
 
-The last are drawn part by part, and anew where a constraint forbids the row. A row that thirty draws leave forbidden is
-drawn by the constraints alone, as if there were no joints: so it happens only in relaxed rows that hardly allow it.
+A row that a constraint forbids is settled: one of its parts, chosen at random, keeps its value, and each of the others
+keeps its own or is drawn anew, in proportion among what goes with those before it. So two columns that are NULL
+together are NULL as often as both are on average, where draws in proportion to Π P among allowed tuples square that:
+
+    P(both NULL) = pq + ½·(p(1 − q) + (1 − p)q) = (p + q)/2          in place of   pq/(pq + (1 − p)(1 − q))
+
+A row that this leaves forbidden is drawn by the constraints alone, as if there were no joints, in proportion to Π P.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +26,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.fitting.relaxed.table import Blocks, Codes, Joint, RelaxedTable, draw_codes
 
 _WEIGHTS_AT_ONCE: Final = 20_000_000
-_TRIES: Final = 30
+_MASKED_AT_ONCE: Final = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -68,20 +71,28 @@ class Group:
             chosen[mine] = draw_codes(weight, parents[mine] - begin, uniform[mine])
         return self.tuples[chosen]
 
+    def weighed(self, model: RelaxedTable) -> tuple[Codes, npt.NDArray[np.float32]]:
+        """All codes of a joint or of an attribute by itself, and how probable they are in each relaxed row."""
+        names = tuple(model.blocks.names[place] for place in self.places)
+        if self.tuples is None or self.joint is None:
+            alone = model.part(names)
+            return np.arange(len(alone))[:, None], alone + np.float32(1e-30)
+        return self.tuples, model.probabilities[model.blocks.block(names)][self.joint] + np.float32(1e-30)
+
 
 @dataclass(frozen=True)
 class Together:
-    """Joints that constraints tie to each other, or to other attributes.
+    """Joints and attributes that constraints tie to each other.
 
     Attributes:
         parts: the joints, and the attributes that are in none; each draws by itself.
-        allowed: the constraints.
+        rules: the constraints.
         without: groups of the same attributes that satisfy the constraints by construction.
         places: which attributes.
     """
 
     parts: tuple[Group, ...]
-    allowed: tuple[tuple[tuple[int, ...], npt.NDArray[np.bool_]], ...]
+    rules: tuple[Rule, ...]
     without: tuple[Group, ...]
     places: tuple[int, ...]
 
@@ -91,11 +102,11 @@ class Together:
         """See `Group.draw`; the places are those of the first part."""
         codes = self._drawn(self.parts, model, parents, uniform, generator)
         left = self._forbidden(codes, np.arange(len(parents)))
-        for _ in range(_TRIES):
-            if not len(left):
-                return codes
-            codes[left] = self._drawn(self.parts, model, parents[left], generator.random(len(left)), generator)
-            left = self._forbidden(codes, left)
+        first = generator.integers(len(self.parts), size=len(left))
+        for place in range(len(self.parts)):
+            mine = left[first == place]
+            codes[mine] = self._settled(model, parents[mine], codes[mine], place, generator)
+        left = self._forbidden(codes, left)
         codes[left] = self._drawn(self.without, model, parents[left], generator.random(len(left)), generator)
         return codes
 
@@ -109,17 +120,90 @@ class Together:
     ) -> Codes:
         codes = np.empty((len(parents), len(self.places)), np.int64)
         for group in groups:
-            columns = [self.places.index(place) for place in group.places]
-            codes[:, columns] = group.draw(model, parents, uniform, generator)
+            codes[:, self._columns(group.places)] = group.draw(model, parents, uniform, generator)
             uniform = generator.random(len(parents))
         return codes
+
+    def _settled(
+        self, model: RelaxedTable, parents: Codes, codes: Codes, first: int, generator: np.random.Generator
+    ) -> Codes:
+        """Rows of which one part stays, and each of the others as far as it goes with those before it."""
+        codes, before = codes.copy(), set[int]()
+        for part in (*self.parts[first:], *self.parts[:first]):
+            rules, columns = self._rules_of(part, before), self._columns(part.places)
+            values, weights = part.weighed(model)
+            some = max(1, _MASKED_AT_ONCE // len(values))
+            for begin in range(0, len(codes) if rules else 0, some):
+                rows = np.arange(begin, min(begin + some, len(codes)))
+                fits = np.ones((len(rows), len(values)), bool)
+                for rule in rules:
+                    fits &= rule.fits(part.places, values, before, self.places, codes[rows])
+                mine = (values[None] == codes[rows][:, None, columns]).all(axis=2)
+                anew = ~(fits & mine).any(axis=1)
+                rows, fits = rows[anew], fits[anew]
+                whole = np.cumsum(np.where(fits, weights[:, parents[rows]].T, 0.0), axis=1)
+                chosen = (whole <= (generator.random(len(rows)) * whole[:, -1])[:, None]).sum(axis=1)
+                codes[rows[:, None], columns] = values[np.minimum(chosen, len(values) - 1)]
+            before |= {*part.places}
+        return codes
+
+    def _rules_of(self, part: Group, before: set[int]) -> list[Rule]:
+        """The constraints that a part, or it and those before it, can break."""
+        mine = set(part.places)
+        return [r for r in self.rules if mine & {*r.places} and (before & {*r.places} or mine >= {*r.places})]
+
+    def _columns(self, places: Iterable[int]) -> list[int]:
+        return [self.places.index(place) for place in places]
 
     def _forbidden(self, codes: Codes, rows: Codes) -> Codes:
         """Those of the rows that a constraint forbids."""
         held = np.ones(len(rows), bool)
-        for places, cells in self.allowed:
-            held &= cells[tuple(codes[rows, self.places.index(place)] for place in places)]
+        for rule in self.rules:
+            held &= rule.cells[tuple(codes[rows, place] for place in self._columns(rule.places))]
         return rows[~held]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A constraint as a table of what it allows.
+
+    Attributes:
+        places: of its attributes.
+        cells: for each tuple of their codes whether it is allowed.
+    """
+
+    places: tuple[int, ...]
+    cells: npt.NDArray[np.bool_]
+
+    @staticmethod
+    def of(blocks: Blocks, part: Allowed) -> Rule:
+        """That of a constraint."""
+        cells = np.zeros(blocks.shape(part.clique), bool)
+        cells[tuple(part.codes.T)] = True
+        return Rule(tuple(map(blocks.names.index, part.clique)), cells)
+
+    def fits(
+        self, places: Sequence[int], values: Codes, before: set[int], order: Sequence[int], codes: Codes
+    ) -> npt.NDArray[np.bool_]:
+        """For each row and each tuple of values of some attributes whether they can go together.
+
+        Args:
+            places: of the attributes.
+            values: their tuples, shape (tuples, attributes).
+            before: places of the attributes whose codes in the rows are settled; those of others may become any.
+            order: places of the columns of `codes`.
+            codes: of the rows.
+        """
+        settled = [axis for axis, place in enumerate(self.places) if place in before]
+        mine = [axis for axis, place in enumerate(self.places) if place in places]
+        others = [axis for axis in range(len(self.places)) if axis not in settled and axis not in mine]
+        table = self.cells.transpose(*settled, *mine, *others)
+        table = np.asarray(table.reshape(*table.shape[: len(settled) + len(mine)], -1).any(axis=-1))
+        of_rows = np.broadcast_to(table, (len(codes), *table.shape))
+        if settled:
+            of_rows = table[tuple(codes[:, order.index(self.places[axis])] for axis in settled)]
+        wanted: tuple[Any, ...] = tuple(values[:, places.index(self.places[axis])] for axis in mine)
+        return np.asarray(of_rows[(slice(None), *wanted)])
 
 
 def groups_of(blocks: Blocks, allowed: Sequence[Allowed]) -> list[Group | Together]:
@@ -140,7 +224,9 @@ def groups_of(blocks: Blocks, allowed: Sequence[Allowed]) -> list[Group | Togeth
         else:
             continue
         rest = [part for part in rest if not any(part is one for one in (*inside, *crossing))]
-    tied += [_of_constraint(blocks, part) for part in rest]
+    tied += [
+        _of_constraint(blocks, part) if len(part.clique) == 1 else _together(blocks, (), (), [part]) for part in rest
+    ]
     return [*tied, *_singles(blocks, {place for group in tied for place in group.places})]
 
 
@@ -169,12 +255,8 @@ def _together(
     parts += _singles(blocks, {place for group in parts for place in group.places}, places)
     without = [_of_constraint(blocks, part) for part in (*inside, *crossing)]
     without += _singles(blocks, {place for group in without for place in group.places}, places)
-    rules = []
-    for part in (*inside, *crossing):
-        cells = np.zeros(blocks.shape(part.clique), bool)
-        cells[tuple(part.codes.T)] = True
-        rules.append((tuple(map(blocks.names.index, part.clique)), cells))
-    return Together(tuple(parts), tuple(rules), tuple(without), tuple(sorted(places)))
+    rules = tuple(Rule.of(blocks, part) for part in (*inside, *crossing))
+    return Together(tuple(parts), rules, tuple(without), tuple(sorted(places)))
 
 
 def _of_joint(blocks: Blocks, joint: Joint, inside: Sequence[Allowed]) -> Group | None:

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.core.constraint import Allowed
@@ -42,6 +42,7 @@ def satisfies(codes: np.ndarray, part: Allowed) -> bool:
     return all(tuple(row) in tuples for row in codes[:, [NAMES.index(n) for n in part.clique]].tolist())
 
 
+@settings(deadline=None)  # a first draw is slow
 @given(st.sets(st.sampled_from(PAIRS), min_size=1), st.sets(st.sampled_from(PAIRS), min_size=1), st.integers(0, 2**32))
 def test_every_row_satisfies_every_constraint(first, second, seed):
     """Of columns of two joints, and of a joint and a column by itself."""
@@ -66,17 +67,49 @@ def test_pairs_stay_joined_across_a_constraint():
     assert (rows[:, 2] == rows[:, 3]).mean() > 0.99
 
 
-def test_draws_are_in_proportion_to_what_is_allowed():
+def test_a_forbidden_row_keeps_one_of_its_values():
     """Against the exact distribution of one relaxed row; each of 16 shares is within 5 deviations, the seed is fixed."""
     table = two_joints(1, 5)
     loose = allowed(("b", "c"), [(b, c) for b, c in PAIRS if b != c])
     draw, rows = np.random.default_rng(1), 20_000
     codes = draw_each(table, groups_of(table.blocks, [loose]), np.zeros(rows, np.int64), draw)
-    exact = np.outer(table.part(("b",))[:, 0], table.part(("c",))[:, 0]).astype(float) * (1 - np.eye(SIZE))
-    exact /= exact.sum()
+    first, second = (table.part((name,))[:, 0].astype(float) for name in "bc")
+    exact, forbidden = np.outer(first, second), first * second
+    others = 1 - np.eye(SIZE)
+    exact = others * (
+        exact + (forbidden / (1 - second))[:, None] * second / 2 + first[:, None] * forbidden / (1 - first) / 2
+    )
+    assert exact.sum() == pytest.approx(1)
     seen = np.zeros((SIZE, SIZE))
     np.add.at(seen, (codes[:, 1], codes[:, 2]), 1 / rows)
     assert (np.abs(seen - exact) < 5 * np.sqrt(exact / rows) + 1e-3).all()
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize(("first", "second"), [(0.1, 0.1), (0.02, 0.06), (0.5, 0.9)])
+def test_what_is_missing_together_is_missing_as_often(joined, first, second):
+    """Of columns that are NULL together, relaxed rows say how often; the product of both would square that."""
+    rows, last = 40_000, SIZE - 1
+    joints = (Joint(("a", "b"), EQUAL, np.full(SIZE, 1 / SIZE), np.zeros(SIZE)),) if joined else ()
+    blocks = Blocks.of(DOMAIN, joints)
+    shares = {"a": first, "b": first, "c": second}
+    parts = [shares.get(unit[0], 0.25) for unit in (["ab", *"cdef"] if joined else [*"abcdef"])]
+    columns = [np.array([*[(1 - part) / last] * last, part]) for part in parts]
+    table = RelaxedTable(blocks, np.concatenate(columns)[:, None].astype(np.float32), float(rows))
+    both = allowed(("b", "c"), [(b, c) for b, c in PAIRS if (b == last) == (c == last)])
+    codes = draw_each(table, groups_of(blocks, [both]), np.zeros(rows, np.int64), np.random.default_rng(2))
+    assert satisfies(codes, both)
+    share = (first + second) / 2
+    assert abs((codes[:, 1] == last).mean() - share) < 5 * np.sqrt(share * (1 - share) / rows)
+
+
+@settings(deadline=None)  # a first draw is slow
+@given(st.sets(st.tuples(*[st.integers(0, SIZE - 1)] * 3), min_size=1), st.integers(0, 2**32))
+def test_constraints_over_three_columns_hold_in_every_row(tuples, seed):
+    table = two_joints(3, seed)
+    part, draw = allowed(("a", "c", "e"), sorted(tuples)), np.random.default_rng(seed)
+    codes = draw_each(table, groups_of(table.blocks, [part]), draw.integers(0, 3, 200), draw)
+    assert satisfies(codes, part)
 
 
 @pytest.mark.parametrize(("loose", "joined"), [(True, [("a", "b")]), (False, [("a", "b", "c")])])
