@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from dpsql.books import ledger, shown, verification
+from dpsql.books.schema import write_schema
 from dpsql.books.shown import Shown
 from dpsql.books.store import Books
 from dpsql.engines.duckdb.names import current_schema
@@ -22,6 +23,9 @@ COLUMNS = {"name": "VARCHAR", "release": "BIGINT", "audience": "VARCHAR", "peopl
 class DpPublish(SqlFunction):
     """Show the rows of a release to users of the service, under a name; a name that is shown gets the new release.
 
+    Of a linked release, `name` is a schema, which gets all its tables with PRIMARY and FOREIGN KEYs: nobody is shown
+    them yet.
+
     Costs nothing, because what was released is private already. Who it is for is `audience`, and not `to`, which is a
     reserved word that DuckDB cannot parse before `:=`.
     """
@@ -29,7 +33,12 @@ class DpPublish(SqlFunction):
     name = "dp_publish"
     parameters = (
         Parameter("release", "ANY", positional=True, help="number, name or key of a release (dp_releases())"),
-        Parameter("name", "VARCHAR", positional=True, help="under which users read it"),
+        Parameter(
+            "name",
+            "VARCHAR",
+            positional=True,
+            help="under which users read it; of a linked release a schema that gets its tables",
+        ),
         Parameter("audience", "ANY", default="analysts", help="analysts, everyone, or a list of users' names"),
         Parameter("comment", "VARCHAR", default="", help="what users are told of it"),
     )
@@ -44,6 +53,11 @@ class DpPublish(SqlFunction):
         return Computed(COLUMNS, self._instance.for_owner(self.name, work))
 
     def _show(self, release: str, name: str, audience: str | Sequence[str], comment: str) -> list[tuple[object, ...]]:
+        catalog, entry = find_release(self._instance, release)
+        if entry.linked is not None:
+            with self._instance.cursor() as cursor:
+                tables = write_schema(Books(cursor, catalog), entry, name)
+            return [(f"{name}.{table}", entry.number, "", [], f"{rows} rows") for table, rows in tables]
         found = publish_release(self._instance, release, name, audience, comment)
         return [(found.name, found.release, found.audience, list(found.people), found.comment)]
 
@@ -60,6 +74,10 @@ def publish_release(
     """
     instance.check_owner(DpPublish.name)
     catalog, entry = find_release(instance, str(release))
+    if entry.linked is not None:
+        raise InvalidArgument(
+            f"{entry.called} is of several tables: copy them into a schema, CALL dp_publish or to_schema"
+        )
     with instance.cursor() as cursor:
         if catalog != current_schema(cursor, instance.home)[0]:
             raise InvalidArgument(f"release {entry.number} is of database {catalog!r}: users see those of this one")

@@ -30,6 +30,7 @@ REQUEST_PARAMETERS = (
     Parameter("prior", "VARCHAR", default=None, help="a public table, view or earlier release to lean on"),
     Parameter("reuse", "BOOLEAN", default=True, help="use what earlier releases of the table measured"),
     Parameter("release", "VARCHAR", default="", help="name of the release; a new name makes (and pays for) a new one"),
+    Parameter("linked", "BOOLEAN", default=False, help="all tables that links lead to, in one release"),
     *OPTIONS,
 )
 
@@ -52,6 +53,7 @@ def request_of(call: Call) -> Request:
         options=given,
         search_path=call.search_path,
         by=call.by,
+        linked=call["linked"],
     )
 
 
@@ -84,8 +86,10 @@ class Synthesis(Relation):
     @property
     def cardinality(self) -> int | None:  # type: ignore[override]
         """Known once the release is published, or as far as the request says."""
-        entry = self.resolved.entry
-        return entry.rows if entry is not None and entry.rows is not None else self.resolved.request.rows
+        entry, place = self.resolved.entry, self.resolved.place
+        if entry is not None and entry.rows is not None:
+            return entry.tables[place].rows if entry.tables else entry.rows
+        return self.resolved.request.rows if place == 0 else None
 
     @property
     def is_stored(self) -> bool:  # type: ignore[override]
@@ -101,4 +105,8 @@ class Synthesis(Relation):
         if entry is None:
             with watched(self.instance) as progress:
                 entry = produce(self.resolved, self.instance.cursor, progress)
-        return exp.select("*").from_(rows_table(self.resolved.source.catalog, entry)).sql(dialect="duckdb")
+        return (
+            exp.select("*")
+            .from_(rows_table(self.resolved.source.catalog, entry, self.resolved.place))
+            .sql(dialect="duckdb")
+        )

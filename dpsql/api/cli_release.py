@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from dpsql.errors import DpsqlError
 
 if TYPE_CHECKING:
     from dpsql.api.forecast import Forecast
+    from dpsql.api.release import Release
 
 PLACE: Final = 30
 
@@ -35,7 +37,14 @@ def add_commands(commands: Any) -> None:
     )
     synthesize.add_argument("--assume-rows", type=int, metavar="N", help="about how many rows, for the forecast")
     synthesize.add_argument("--anyway", action="store_true", help="charge even where no pair will be reliable")
-    synthesize.add_argument("--output", required=True, metavar="FILE", help="a .csv or .parquet file to write")
+    synthesize.add_argument("--linked", action="store_true", help="all tables that links lead to, in one release")
+    synthesize.add_argument(
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="a .csv or .parquet file to write; with --linked a folder of .parquet files",
+    )
+    synthesize.add_argument("--csv", action="store_true", help="with --linked: write .csv files in place of .parquet")
     synthesize.set_defaults(run=_synthesize)
 
     evaluate = commands.add_parser("evaluate", help="how good a synthetic table is: private, for the owner only")
@@ -60,14 +69,18 @@ def _synthesize(options: argparse.Namespace) -> None:
         if not equals or name in ("table", "epsilon"):
             raise DpsqlError(f"--option is {option!r}: give name=value, such as rounds=5")
         given[name] = value
-    if Path(options.output).suffix not in (".csv", ".parquet"):
+    if options.linked:
+        given["linked"] = True
+    elif Path(options.output).suffix not in (".csv", ".parquet"):
         raise DpsqlError(f"--output is {options.output!r}: give a .csv or .parquet file")
     with open_database(options.database) as db:
         _predict(db.forecast(options.table, options.epsilon, assume_rows=options.assume_rows, **given), options)
         release = db.synthesize(options.table, options.epsilon, **given)
-        release.write(options.output)
-        made = f"{release.entry.rows:,} rows of release {release.entry.number} in {options.output}"
-        print(folded(f"{made}: {release.entry.guarantee}"))
+        written = _written(release, Path(options.output), "csv" if options.csv else "parquet")
+        made = [f"{rows:,} rows of release {release.entry.number} in {path}" for rows, path in written]
+        for words in made[:-1]:
+            print(folded(words))
+        print(folded(f"{made[-1]}: {release.entry.guarantee}"))
         for line in said_of(release):
             print(folded(line))
         for words in warnings_of(release.entry):
@@ -94,6 +107,19 @@ def _predict(forecast: Forecast, options: argparse.Namespace) -> None:
         )
     if str(forecast):
         print(folded(str(forecast).replace("assume_rows", "--assume-rows")), flush=True)
+
+
+def _written(release: Release, output: Path, suffix: str) -> Iterator[tuple[int | None, Path]]:
+    """Write the rows of each table of a release; tells how many there are, and where."""
+    if not release.tables:
+        release.write(output)
+        yield release.entry.rows, output
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    for released in release.entry.tables:
+        path = output / f"{released.table.replace('/', '_')}.{suffix}"
+        release[released.table].write(path)
+        yield released.rows, path
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -153,7 +153,7 @@ class Database(Reports):
                 if resolved.entry is None and is_conversation():
                     sys.stderr.write(f"{forecast_of(cursor, resolved, None)}\n")
             entry = produce(resolved, self.instance.cursor, progress)
-        return Release(self, resolved.source.catalog, entry, resolved.choice)
+        return Release(self, resolved.source.catalog, entry, resolved.choice, resolved.place)
 
     @of_requests
     def forecast(

@@ -16,8 +16,10 @@ from dpsql.api.html import table
 from dpsql.api.private_truth import truth_of
 from dpsql.api.relation import Relation
 from dpsql.books.releases import Entry, rows_table
+from dpsql.books.schema import write_schema
 from dpsql.books.store import Books
-from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.core.names import pick, shorten
+from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 from dpsql.release.judgement import Judgement
 from dpsql.release.quality import judge_release, marginal_answers, marginal_errors, warnings_of
 from dpsql.release.verdict import Verdict, verdict_of
@@ -59,11 +61,13 @@ class Release(Named):
     warnings: [] {}
     """
 
-    def __init__(self, database: Database, catalog: str, entry: Entry, choice: str = "") -> None:
+    def __init__(self, database: Database, catalog: str, entry: Entry, choice: str = "", place: int = 0) -> None:
         self._database, self._catalog, self.entry, self._choice = database, catalog, entry, choice
+        self._place = place
 
     def __repr__(self) -> str:
-        said = [f"{self.entry.rows} rows, {self.entry.guarantee}", *warnings_of(self.entry)]
+        rows = ", ".join(f"{one.rows} of {one.table}" for one in self.entry.tables) or f"{self.entry.rows}"
+        said = [f"{rows} rows, {self.entry.guarantee}", *warnings_of(self.entry)]
         with suppress(DpsqlError, duckdb.Error):  # the database was closed
             said[-1] += f". {self.verdict}"
         return f"<Release {self.entry.number} of {self.entry.source}: {'; '.join(said)}>"
@@ -74,8 +78,43 @@ class Release(Named):
             return table(self.relation.relation, repr(self).strip("<>"), _SHOWN)
 
     def _select(self) -> str:
-        table = rows_table(self._catalog, self.entry)
+        table = rows_table(self._catalog, self.entry, self._place)
         return exp.select("*").from_(table).sql(dialect="duckdb")
+
+    def __getitem__(self, table: str) -> Release:
+        """The rows of one table of a linked release: the same release, whose frames and copies are of that table.
+
+        Raises:
+            UnknownName: it has no such table; lists those that it has.
+        """
+        name = pick(table, self.tables)
+        if name is None:
+            listed = ", ".join(self.tables) or "only its own: linked=True releases those of a tree"
+            raise UnknownName(
+                f"there is no table {shorten(table)!r} in release {self.entry.number}; there are {listed}"
+            )
+        place = self.tables.index(name)
+        return Release(self._database, self._catalog, self.entry, self._choice, place)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables of a linked release, the root first; of another release none."""
+        return tuple(released.table for released in self.entry.tables)
+
+    def to_schema(self, schema: str) -> dict[str, int]:
+        """Copy all tables of a linked release into a schema, with PRIMARY and FOREIGN KEYs: all or none.
+
+        Args:
+            schema: of the database of the tables; made where it is not there.
+
+        Returns:
+            The rows of each table.
+
+        Raises:
+            DpsqlError: the release is of one table, a table is there already, or DuckDB cannot make it.
+        """
+        with own_errors, self._database.instance.cursor() as cursor:
+            return dict(write_schema(Books(cursor, self._catalog), self.entry, schema))
 
     def in_sql(self) -> duckdb.DuckDBPyRelation:
         """See `Named`: `db.sql("FROM release")` reads the variable `release`."""

@@ -100,3 +100,7 @@ class RequestArguments(Options, total=False):
         str | None,
         "name of the release; a new name makes (and pays for) a new one",
     ]
+    linked: Annotated[
+        bool | None,
+        "all tables that links lead to, in one release",
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import duckdb
@@ -15,7 +15,7 @@ from dpsql.books.accounts import account_key
 from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type
-from dpsql.core.domain import Attribute, fields_of
+from dpsql.core.domain import Attribute, Domain, fields_of
 from dpsql.engines.duckdb.frames import Columns, from_rows, length, shown_as
 from dpsql.engines.duckdb.ticks import from_tick
 from dpsql.engines.duckdb.types import data_type
@@ -27,6 +27,25 @@ _NOT_READ_BACK: Final = (
     "the {0} of {1} could not be read back as they were written, so it is not published; nothing is lost: the "
     "same call goes on from what was measured, free"
 )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table, encoded.
+
+    Attributes:
+        drawn: its columns, made of those of `frame`.
+        filled: the names of those that are not NULL throughout.
+        schema: a SELECT without rows whose columns have the types of the table's; None for those of `drawn`.
+        name: of `frame` in `drawn`.
+        frame: see above.
+    """
+
+    drawn: exp.Select
+    filled: Sequence[str]
+    schema: exp.Select | None
+    name: str
+    frame: Columns
 
 
 def publish(
@@ -47,14 +66,29 @@ def publish(
         frame: for attribute number i, its codes as `c<i>` and for bins ticks as `t<i>`; see `stood_in` for others.
         report: what the fit says of itself; from released values only.
     """
-    attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(entry.domain)}
-    schema = released_columns(source, columns, (*entry.domain, *entry.domain.excluded))
-    values, others = [], stood_in(entry.domain)
+    return store_tables(books, entry, [rows_of(entry.domain, source, columns, frame)], report)
+
+
+def rows_of(
+    domain: Domain, source: Source, columns: Sequence[str], frame: Columns, keys: Mapping[str, exp.Expr] | None = None
+) -> Rows:
+    """Synthetic rows, decoded into a source's types.
+
+    Args:
+        domain: of the columns.
+        source: see `publish`.
+        columns: see `publish`.
+        frame: see `publish`.
+        keys: the values of further columns, made of those of `frame`.
+    """
+    attributes = {a.name: (f"c{i}", f"t{i}", a) for i, a in enumerate(domain)}
+    schema = released_columns(source, columns, (*domain, *domain.excluded))
+    values, others = [], {**stood_in(domain), **(keys or {})}
     for name in columns:
         value = stored(attributes[name][2], *attributes[name][:2]) if name in attributes else others.get(name)
         values.append(exp.alias_(exp.null() if value is None else value, name, quoted=True))
     filled = [name for name in columns if name in attributes or name in others]
-    return store_rows(books, entry, exp.select(*values), filled, schema, "dpsql_codes", frame, report)
+    return Rows(exp.select(*values), filled, schema, "dpsql_codes", frame)
 
 
 def publish_answers(
@@ -111,29 +145,46 @@ def store_rows(
     Raises:
         BooksError: what was read back is not what was written; nothing is lost, the same call goes on.
     """
-    drawn, rows = drawn.from_(name), length(frame)
-    with shown_as(books.cursor, name, frame):
-        written = fingerprint(books.cursor, drawn.subquery("dpsql_drawn"), drawn.named_selects, filled)
-        write_rows(books, entry, drawn, schema)
+    return store_tables(books, entry, [Rows(drawn, filled, schema, name, frame)], report)
 
-        def work() -> None:
-            accounts = ledger.look(books).state.accounts
-            table = rows_table(books.catalog, entry)
-            if fingerprint(books.cursor, table, drawn.named_selects, filled) != written:
+
+def store_tables(books: Books, entry: Entry, parts: Sequence[Rows], report: Mapping[str, Any]) -> Entry:
+    """Write the rows of all tables of a release, read back what was committed, and publish them together.
+
+    Raises:
+        BooksError: what was read back is not what was written; nothing is lost, the same call goes on.
+    """
+    written = [_write(books, entry, place, part) for place, part in enumerate(parts)]
+    rows = length(parts[0].frame)
+
+    def work() -> None:
+        accounts = ledger.look(books).state.accounts
+        for place, (part, before) in enumerate(zip(parts, written, strict=True)):
+            table = rows_table(books.catalog, entry, place)
+            if fingerprint(books.cursor, table, part.drawn.named_selects, part.filled) != before:
                 raise BooksError(_NOT_READ_BACK.format("rows", entry.called))
-            end(books, entry, accounts, report, rows)
+        end(books, entry, accounts, report, rows)
 
-        ledger.commit(books, work)
+    ledger.commit(books, work)
     return replace(entry, state="published", rows=rows, report=dict(report))
 
 
-def write_rows(books: Books, entry: Entry, drawn: exp.Select, schema: exp.Select | None) -> None:
+def _write(books: Books, entry: Entry, place: int, part: Rows) -> tuple[Any, ...]:
+    """Write the rows of one table; returns what they say together."""
+    drawn = part.drawn.from_(part.name)
+    with shown_as(books.cursor, part.name, part.frame):
+        written = fingerprint(books.cursor, drawn.subquery("dpsql_drawn"), drawn.named_selects, part.filled)
+        write_rows(books, entry, drawn, part.schema, place)
+    return written
+
+
+def write_rows(books: Books, entry: Entry, drawn: exp.Select, schema: exp.Select | None, place: int = 0) -> None:
     """Make the table of a release, in place of what a run that was killed may have left there.
 
     Each statement commits by itself, because DuckDB 2.0.0 loses an INSERT of 122,880 rows or more that follows one
     of no rows (as CREATE TABLE … AS SELECT … LIMIT 0 is) in the same transaction.
     """
-    target = rows_table(books.catalog, entry)
+    target = rows_table(books.catalog, entry, place)
     create = exp.Create(this=target, kind="TABLE", replace=True, expression=schema or drawn)
     books.cursor.execute(create.sql(dialect="duckdb"))
     if schema is not None:
@@ -151,7 +202,7 @@ def end(books: Books, entry: Entry, accounts: chain.States, report: Mapping[str,
         raise BooksError(_NOT_READ_BACK.format("answers", entry.called))
     written = json.dumps(report)
     digest = releases.digest_of_published(
-        json.loads(written), releases.digest_of_rows(books, replace(entry, rows=rows))
+        json.loads(written), releases.digest_of_rows(books, replace(entry, rows=rows, report=json.loads(written)))
     )
     about: dict[str, Any] = {"release": entry.number, "key": entry.key, "answers": answers, "told": digest}
     number = ledger.event(books, "publish", account_key(books, entry.source), accounts=accounts, **about)

@@ -17,8 +17,9 @@ from dpsql.books.accounts import account_key
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.engines.source import Column, Source
 from dpsql.privacy.accounting import RHO_UNIT, Budget
-from dpsql.privacy.promised import BESIDE, disclosed, promise
+from dpsql.privacy.promised import BESIDE, disclosed, promise, with_rows_of
 
 _COLUMNS: Final = (
     *("key", "number", "source", "request", "domain", "mechanism", "rho", "gdp", "neighbours", "unit_rows"),
@@ -90,12 +91,29 @@ class Entry:
             return self.recorded
         beside = BESIDE if self.recorded.endswith(BESIDE) else ""
         words = promise(self.budget, self.neighbours, self.failure)
-        return f"{words}{beside}{disclosed(self.looked, self.looked_facts)}"
+        return f"{words}{self._linked}{beside}{disclosed(self.looked, self.looked_facts)}"
+
+    @property
+    def linked(self) -> Mapping[str, Any] | None:
+        """The tree of a linked release, see `dpsql.core.unit_row.UnitRow.to_json`; None of a release of one table."""
+        linked: Mapping[str, Any] | None = json.loads(self.request).get("linked")
+        return linked
+
+    @property
+    def _linked(self) -> str:
+        if (linked := self.linked) is None:
+            return ""
+        return with_rows_of(linked["root"], [link[0] for link in linked["links"]])
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of its rows that have a domain, and the excluded ones."""
         return (*self.domain.names, *(attribute.name for attribute in self.domain.excluded))
+
+    @property
+    def tables(self) -> tuple[ReleasedTable, ...]:
+        """Those of a linked release, the root's first; of another release none."""
+        return tuple(ReleasedTable.from_json(stated) for stated in self.report.get("tables", ()))
 
     @property
     def alone(self) -> str:
@@ -113,6 +131,35 @@ class Entry:
         charged = [self.key, self.source, self.request, self.domain.to_json(), self.mechanism]
         promised = [str(self.rho), str(self.gdp), str(self.neighbours), self.neighbours.unit_rows, self.recorded]
         return _digest([*charged, *promised])
+
+
+@dataclass(frozen=True)
+class ReleasedTable:
+    """A table of a linked release.
+
+    Attributes:
+        table: what the books call the one that it stands for.
+        rows: how many.
+        primary: the columns whose values no two rows share; empty where none are so.
+        parent: the table that its rows belong to; empty of the root.
+        key, references: the columns that say to which row, and those that they name there.
+        unique: further lists of columns whose values no two rows share, which rows below name.
+    """
+
+    table: str
+    rows: int
+    primary: tuple[str, ...] = ()
+    parent: str = ""
+    key: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    unique: tuple[tuple[str, ...], ...] = ()
+
+    @staticmethod
+    def from_json(stated: Mapping[str, Any]) -> ReleasedTable:
+        """From the report of its release, where tuples are lists."""
+        lists = {name: tuple(stated.get(name, ())) for name in ("primary", "key", "references")}
+        unique = tuple(map(tuple, stated.get("unique", ())))
+        return ReleasedTable(stated["table"], stated["rows"], parent=stated.get("parent", ""), unique=unique, **lists)
 
 
 # --- find -------------------------------------------------------------------------------------------------------------
@@ -246,22 +293,34 @@ def _state(books: Books, key: str) -> str:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def rows_table(catalog: str, entry: Entry) -> exp.Table:
-    """The table that holds a release's rows."""
-    return exp.table_(f"release_{entry.number}", db="dpsql", catalog=catalog, quoted=True)
+def rows_table(catalog: str, entry: Entry, place: int = 0) -> exp.Table:
+    """The table that holds a release's rows; of a linked release those of the table of the tree at that place."""
+    name = f"release_{entry.number}" if place == 0 else f"release_{entry.number}_{place}"
+    return exp.table_(name, db="dpsql", catalog=catalog, quoted=True)
 
 
-def no_rows(catalog: str, entry: Entry) -> str:
+def no_rows(catalog: str, entry: Entry, place: int = 0) -> str:
     """A SELECT with the columns of a release's rows, and none of them."""
-    return exp.select("*").from_(rows_table(catalog, entry)).limit(0).sql(dialect="duckdb")
+    return exp.select("*").from_(rows_table(catalog, entry, place)).limit(0).sql(dialect="duckdb")
+
+
+def rows_source(books: Books, entry: Entry, place: int = 0) -> Source:
+    """The table that holds a release's rows, with its columns."""
+    table = rows_table(books.catalog, entry, place)
+    described = books.cursor.execute(exp.Describe(this=table).sql(dialect="duckdb")).fetchall()
+    columns = tuple(Column(name, kind, null == "YES") for name, kind, null, *_ in described)
+    return Source(table.catalog, table.db, table.name, columns)
 
 
 def digest_of_rows(books: Books, entry: Entry) -> str | None:
-    """Of the rows of a release; None if it has no table (a domain that was discovered)."""
+    """Of the rows of a release, of all its tables; None if it has no table (a domain that was discovered)."""
     if entry.rows is None:
         return None
-    table = rows_table(books.catalog, entry).sql(dialect="duckdb")
-    return str(books.cursor.execute(_ROWS.format(table=table)).fetchall()[0][0])
+    digests = []
+    for place in range(max(1, len(entry.tables))):
+        table = rows_table(books.catalog, entry, place).sql(dialect="duckdb")
+        digests.append(str(books.cursor.execute(_ROWS.format(table=table)).fetchall()[0][0]))
+    return digests[0] if len(digests) == 1 else _digest(digests)
 
 
 def digest_of_published(report: Any, rows: str | None) -> str:

@@ -67,6 +67,7 @@ class Attribute:
         fake: of an excluded column: what the Faker package writes in place of NULL, such as 'name'.
         computed_as: of an excluded column: the expression by which synthetic rows get its values, in place of NULL.
         computed_from: the columns that the expression reads.
+        absent: of a column of a unit's row (`dpsql.core.unit_row`): a unit without that row has a code of its own.
         looked: the owner read the domain off the rows, so it is the owner's disclosure, outside every guarantee. No
             release, and so no key of a request, depends on it: see `of_release`.
     """
@@ -93,6 +94,7 @@ class Attribute:
     computed_as: str = ""
     computed_from: tuple[str, ...] = ()
     step: str = ""
+    absent: bool = False
 
     @property
     def is_read(self) -> bool:
@@ -111,13 +113,13 @@ class Attribute:
 
     @property
     def regular(self) -> int:
-        """The number of values or bins, without OTHER, NULL and OUTSIDE."""
+        """The number of values or bins, without OTHER, NULL, no row and OUTSIDE."""
         return len(self.values) if self.kind == "values" else max(0, len(self.ticks) - 1)
 
     @property
     def size(self) -> int:
         """The number of codes."""
-        return self.regular + (self.other is not None) + self.nullable + self.outside
+        return self.regular + (self.other is not None) + self.nullable + self.absent + self.outside
 
     @property
     def other_code(self) -> int | None:
@@ -128,6 +130,11 @@ class Attribute:
     def null_code(self) -> int | None:
         """The code of NULL."""
         return self.regular + (self.other is not None) if self.nullable else None
+
+    @property
+    def absent_code(self) -> int | None:
+        """The code of no row."""
+        return self.regular + (self.other is not None) + self.nullable if self.absent else None
 
     @property
     def outside_code(self) -> int | None:
@@ -217,17 +224,11 @@ class Attribute:
         >>> Attribute("age", "INTEGER", "bins", ticks=(0, 18, 65), edges=("0", "18", "64"), nullable=True).labels()
         ['[0, 18)', '[18, 64]', 'NULL']
         """
-        if self.kind == "values":
-            labels = list(self.values)
-        else:
-            labels = [self._interval(index) for index in range(self.regular)]
+        whole = self.kind == "values"
+        labels = list(self.values) if whole else [self._interval(index) for index in range(self.regular)]
         if self.other is not None:
             labels.append(f"OTHER ({self.other})")
-        if self.nullable:
-            labels.append("NULL")
-        if self.outside:
-            labels.append(OUTSIDE)
-        return labels
+        return labels + ["NULL"] * self.nullable + ["no row"] * self.absent + [OUTSIDE] * self.outside
 
     def _interval(self, index: int) -> str:
         low, high = self.ticks[index], self.ticks[index + 1]
@@ -383,7 +384,7 @@ class Domain:
 _LATER: Final = frozenset(
     {
         *("outside", "nulls_as", "text", "suffix", "points", "ids", "fake", "looked", "reading", "stored"),
-        *("computed_as", "computed_from", "step"),
+        *("computed_as", "computed_from", "step", "absent"),
     }
 )
 

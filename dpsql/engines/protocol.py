@@ -12,7 +12,7 @@ engine keeps its releases. An engine compares its values with those texts in its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from dpsql.core.counter import Counter
 from dpsql.core.domain import Domain
+from dpsql.core.unit_row import UnitRow
 from dpsql.engines.source import Source
 from dpsql.engines.source_path import Above
 from dpsql.errors import DpsqlError
@@ -118,6 +119,26 @@ class Engine(Protocol):
             bound: which rows of a privacy unit count; None if all rows do.
             once: a single marginal will be counted, so nothing need be kept for the next.
             before: called once, when rows are about to be read for the first time.
+        """
+
+    def unit_counter(
+        self,
+        sources: Mapping[str, Source],
+        unit_row: UnitRow,
+        account: tuple[str, str] | None,
+        *,
+        before: Callable[[], object] | None = None,
+    ) -> TableCounter:
+        """Exact counts of units' rows, of which each is of one unit with some of its rows in all tables of a tree.
+
+        Args:
+            sources: the tables by what the books call them.
+            unit_row: what a unit's row is.
+            account: the database and key of the account whose secret chooses rows; None of synthetic tables.
+            before: see `counter`.
+
+        Raises:
+            InvalidArgument: the engine cannot.
         """
 
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:

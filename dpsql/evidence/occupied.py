@@ -158,7 +158,11 @@ class Occupied:
 
 def _codes(whole: Attribute, part: Attribute) -> list[int]:
     """The codes of the full domain that are left, in the order of the smaller one's."""
-    special = ((whole.null_code, part.null_code), (whole.outside_code, part.outside_code))
+    special = (
+        (whole.null_code, part.null_code),
+        (whole.absent_code, part.absent_code),
+        (whole.outside_code, part.outside_code),
+    )
     left = [full for full, small in special if full is not None and small is not None]
     return [*range(whole.regular + (whole.other is not None)), *left]
 

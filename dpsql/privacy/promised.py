@@ -102,6 +102,15 @@ def promise(budget: Budget, neighbours: Neighbours, failure: float = 0.0) -> str
     return f"{loss}-DP, by {_proof(budget)}{beside}, for neighbours that differ by {neighbours.words}"
 
 
+def with_rows_of(root: str, tables: Sequence[str]) -> str:
+    """What a promise ends with of which a unit is a row of one table with all rows of others that lead to it.
+
+    >>> with_rows_of("patients", ["visits", "labs"])
+    ' of patients, together with all its rows in visits, labs'
+    """
+    return f" of {root}, together with all its rows in {', '.join(tables)}"
+
+
 def _proof(budget: Budget) -> str:
     if budget.pure:
         return f"Laplace noise and selections ({up(budget.rho)}-zCDP)"

@@ -33,7 +33,7 @@ def check_rows_fit(rows: int | None, domain: Domain) -> None:
     Raises:
         InvalidArgument: they are.
     """
-    most = _rows_that_fit(domain)
+    most = rows_that_fit(domain)
     if rows is not None and rows > most:
         raise InvalidArgument(f"rows is {rows}, but the memory of this machine holds about {most} of them: give fewer")
 
@@ -45,7 +45,7 @@ def rows_to_draw(entry: Entry, measured: Sequence[Measurement], model: Model) ->
     """
     total = _total(entry, measured, model)
     stddev = _total_noise(measured)
-    most, reason = _rows_that_fit(entry.domain), "the memory of this machine holds no more"
+    most, reason = rows_that_fit(entry.domain), "the memory of this machine holds no more"
     if total < _MAY_BE_NOISE * stddev:
         most, reason = min(most, _MOST_DROWNED), "more would be noise"
     rows = min(max(0, total), most)
@@ -66,7 +66,7 @@ def _total_noise(measured: Sequence[Measurement]) -> float:
     return 0.0 if not known or 0.0 in known else 1 / math.sqrt(sum(1 / variance for variance in known))
 
 
-def _rows_that_fit(domain: Domain) -> int:
+def rows_that_fit(domain: Domain) -> int:
     """How many synthetic rows the memory holds while they are drawn, decoded and stored."""
     return min(MOST_ROWS, machine_memory() // (_COPIES * 8 * (len(domain) + 1)))
 

@@ -44,6 +44,7 @@ from dpsql.owner.protect import as_released, chargeable, check_collation, check_
 from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
 from dpsql.release.drawing import check_rows_fit
+from dpsql.release.members import check_request, find_root, look_up_members
 from dpsql.release.numbers_of_rows import with_cells
 from dpsql.release.plan import TableFacts
 from dpsql.release.query_plan import QueryFacts, delta_of
@@ -65,6 +66,8 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     """
     source = find_table(cursor, request.table, request.search_path, request.by)
     books = Books(cursor, source.catalog)
+    if request.linked:
+        return _look_up_linked(request, books, source)
     account = chargeable(books, source)
     asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
@@ -78,6 +81,19 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     link = link_of(books, source.key)
     keys = () if link is None else link.key
     return TableFacts(source, account, domain, workload, prior, alone, cannot, rates, before, keys)
+
+
+def _look_up_linked(request: Request, books: Books, asked: Source) -> TableFacts:
+    """The tables that links lead to from one of them, the root's account, and the domain of units' rows."""
+    check_request(request)
+    root = find_root(books, asked)
+    account = chargeable(books, root)
+    asked_delta(account, request.epsilon, request.delta)
+    members = look_up_members(books, asked, account)
+    domain, source = members.unit_row.domain, members.of[root.key].source
+    check_rows_fit(request.rows, domain)
+    alone = alone_for(books, request.by)
+    return TableFacts(source, account, domain, members.unit_row.workload(), alone=alone, linked=members)
 
 
 def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[str, ...] | None:

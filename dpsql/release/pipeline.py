@@ -30,6 +30,7 @@ from dpsql.books.reuse import measurements_for
 from dpsql.books.stopped import MOST_RETRIES
 from dpsql.books.store import Books
 from dpsql.core.column_types import public_type
+from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
 from dpsql.engines.duckdb.cursors import Cursor, EngineError, EngineInterrupted
@@ -44,7 +45,9 @@ from dpsql.privacy.accounting import Budget
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.noise import Entropy, system_entropy
 from dpsql.privacy.pricing import Questions
-from dpsql.privacy.promised import recorded_promise
+from dpsql.privacy.promised import recorded_promise, with_rows_of
+from dpsql.release.linked import Members
+from dpsql.release.members import allowed_units, unit_counter
 from dpsql.runtime.progress import Progress, breaking, polling, should_stop
 
 Cursors = Callable[[], AbstractContextManager[Cursor]]
@@ -78,6 +81,10 @@ class Work(Protocol):
     @property
     def domain(self) -> Domain:
         """What the release is charged for."""
+
+    @property
+    def linked(self) -> Members | None:
+        """The tables of a linked release; None of a release of one table."""
 
     @property
     def budget(self) -> Budget:
@@ -216,6 +223,8 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     engine.check(work.source)
     budget = work.affordable(engine, books)
     words = recorded_promise(budget, work.account.neighbours, work.failure or 0.0)
+    if work.linked is not None:
+        words += with_rows_of(work.linked.tree.root, work.linked.tree.tables[1:])
     asked = Charge(
         key=work.key,
         source=work.source.key,
@@ -262,12 +271,17 @@ def _make(
     entropy: Entropy,
 ) -> Entry:
     """Count, measure and publish a charged release."""
-    check_unchanged(entry, work.source)
+    if work.linked is None:  # the key of a linked release has all domains
+        check_unchanged(entry, work.source)
     domain = work.counted(entry)
     progress.stage(f"counting {work.source.name}")
     before = None if known is None else lambda: stopped.retry(books, known)  # done before rows are read once more
     bound = bound_of(books, entry.source)
-    counter = engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
+    counter = (
+        engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
+        if work.linked is None
+        else unit_counter(work.linked, engine, books, before)
+    )
     journal = BooksJournal(books, entry)
     curator = _curator(books, entry, work, journal, counter, domain, prior, progress, entropy)
     try:
@@ -300,12 +314,19 @@ def _curator(
         gdp=entry.gdp,
         pure=pure_charged(books, entry) or work.budget.exact_epsilon if work.budget.pure else None,
         prior=prior,
-        allowed=find_allowed(work.source, domain, constraints(books, entry.source)) if work.by_mechanism else (),
+        allowed=_allowed(books, entry, work, domain) if work.by_mechanism else (),
         earlier=measurements_for(books, entry) if work.by_mechanism and json.loads(entry.request).get("reuse") else (),
         kinds=work.questions.kinds,
         failure=work.failure or 0.0,
         for_mechanism=work.by_mechanism,
     )
+
+
+def _allowed(books: Books, entry: Entry, work: Work, domain: Domain) -> list[Allowed]:
+    """What constraints allow of the rows that are counted."""
+    if work.linked is not None:
+        return allowed_units(work.linked, books)
+    return find_allowed(work.source, domain, constraints(books, entry.source))
 
 
 _working: set[str] = set()

@@ -29,6 +29,7 @@ from dpsql.privacy.accounting import Budget
 from dpsql.privacy.noise import check_scale
 from dpsql.privacy.pricing import Questions, declared, price
 from dpsql.release.least import Pricing, accuracy_remarks, enough
+from dpsql.release.linked import Members
 from dpsql.release.planned import Planned, canonical_request, digest
 from dpsql.release.request import Request, asked_delta
 from dpsql.runtime.memory import in_words, machine_memory
@@ -53,6 +54,7 @@ class TableFacts:
         before: what the workload meant to an earlier version, to which sums stood for the marginals of what they read;
             None where that is the same.
         keys: the columns by which rows of a linked table lead to the table above.
+        linked: the tables of a linked release, whose root is `source` and whose rows of units have `domain`.
     """
 
     source: Source
@@ -65,6 +67,7 @@ class TableFacts:
     rates: Rates | None = field(default=None, compare=False)
     before: Workload | None = field(default=None, compare=False)
     keys: tuple[str, ...] = field(default=(), compare=False)
+    linked: Members | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,11 @@ class Plan(Planned[Request, TableFacts]):
     def domain(self) -> Domain:
         """Of the columns asked for."""
         return self.facts.domain
+
+    @property
+    def linked(self) -> Members | None:
+        """The tables of a linked release; None of a release of one table."""
+        return self.facts.linked
 
     @property
     def workload(self) -> Workload:
@@ -223,6 +231,11 @@ def workload_digest(workload: Workload) -> str:
     return digest(json.dumps(asked, ensure_ascii=False))
 
 
+def _linked(members: Members, domain: Domain) -> dict[str, Any]:
+    """What a linked release depends on beside: the tree, and all domains, for no other release stands for it."""
+    return {"linked": members.to_json(), "domain": digest(domain.to_json())}
+
+
 def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: Mechanism, *, former: bool) -> str:
     """The canonical request.
 
@@ -240,9 +253,12 @@ def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: M
             "rows": request.rows,
             "columns": None if request.columns is None else [a.name for a in (*facts.domain, *facts.domain.excluded)],
             "prior": facts.prior,
-            "reuse": bool(request.reuse and mechanism.uses_earlier and not is_faithful(request.options)),
+            "reuse": bool(
+                request.reuse and facts.linked is None and mechanism.uses_earlier and not is_faithful(request.options)
+            ),
             "release": request.release,
             **({} if former or not has_defaults(type(mechanism)) else {"defaults": _DEFAULTS}),
+            **({} if facts.linked is None else _linked(facts.linked, facts.domain)),
         },
         facts.alone,
     )

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from dpsql.engines.source import Source
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
+from dpsql.release.linked import Members
 
 
 class Facts(Protocol):
@@ -47,6 +48,11 @@ class Planned(Generic[RequestT, FactsT]):
     facts: FactsT
     canonical: str
     budget: Budget
+
+    @property
+    def linked(self) -> Members | None:
+        """The tables of a linked release; None of a release of one table."""
+        return None
 
     @property
     def key(self) -> str:

@@ -18,6 +18,7 @@ from dpsql.books.store import Books
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Family, threshold_counts
+from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.numbers import numbers
 from dpsql.engines.protocol import TableCounter
@@ -206,7 +207,12 @@ def _is_query(entry: Entry) -> bool:
 
 
 def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
-    """Counts of a release's synthetic rows, which are the host's."""
+    """Counts of a release's synthetic rows, which are the host's; of a linked release of its units' rows."""
+    if entry.linked is not None:
+        unit_row = UnitRow.from_json(entry.linked, entry.domain)
+        places = enumerate(unit_row.tree.tables)
+        sources = {table: releases.rows_source(books, entry, place) for place, table in places}
+        return engine_of(cursor, sources[unit_row.tree.root]).unit_counter(sources, unit_row, None)
     table = rows_table(books.catalog, entry)
     columns = tuple(Column(a.name, a.stored_type, a.nullable) for a in entry.domain)
     source = Source(table.catalog, table.db, table.name, columns)

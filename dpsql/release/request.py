@@ -37,6 +37,7 @@ class Request:
         options: of the mechanism.
         search_path: the caller's, for a bare table name.
         by: the user who asks; empty for the owner.
+        linked: whether the release is of all tables that links lead to.
     """
 
     table: str
@@ -52,6 +53,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     search_path: str = ""
     by: str = ""
+    linked: bool = False
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,9 @@ from dpsql.privacy.accounting import Budget
 from dpsql.release.allowed import require_affordable
 from dpsql.release.drawing import coded, rows_to_draw
 from dpsql.release.linear import linear_report, measured_linear
+from dpsql.release.linked_rows import publish_linked
 from dpsql.release.lookup import look_up_table
+from dpsql.release.members import check_members
 from dpsql.release.pipeline import Run
 from dpsql.release.plan import Plan, check_drawable, check_not_drowned, check_questions, plan_table, with_domain
 from dpsql.release.request import Request, check_name, check_rows
@@ -70,13 +72,25 @@ class Resolved(Plan):
     def columns(self) -> tuple[str, ...]:
         """The columns of the synthetic table, in the source's order: those that it was charged for."""
         excluded = (attribute.name for attribute in self.domain.excluded)
+        if self.linked is not None:
+            return self.linked.of[self.linked.asked].columns
         known = {*self.domain.names, *excluded} if self.entry is None else {*self.entry.columns}
         return tuple(column.name for column in self.source.columns if column.name in known)
+
+    @property
+    def place(self) -> int:
+        """Which of the tables of its release is asked for; the root's is the first."""
+        return 0 if self.linked is None else self.linked.place
 
     def schema(self) -> str:
         """A SELECT with the columns of the synthetic table."""
         if self.entry is not None and self.entry.state == "published":
-            return no_rows(self.source.catalog, self.entry)
+            return no_rows(self.source.catalog, self.entry, self.place)
+        if self.linked is not None:
+            member = self.linked.of[self.linked.asked]
+            return released_columns(member.source, member.columns, (*member.domain, *member.domain.excluded)).sql(
+                dialect="duckdb"
+            )
         domain = self.domain if self.entry is None else self.entry.domain
         return released_columns(self.source, self.columns, (*domain, *domain.excluded)).sql(dialect="duckdb")
 
@@ -91,7 +105,9 @@ class Resolved(Plan):
     def settled(self) -> tuple[object, ...]:
         """What must not change between bind and charge."""
         account = self.account
-        return (self.key, self.source, account.source, account.neighbours, self.questions, self.budget, self.columns)
+        linked = None if self.linked is None else self.linked.settled
+        asked = (self.key, self.source, account.source, account.neighbours, self.questions, self.budget, self.columns)
+        return (*asked, linked)
 
     def public_rows(self, cursor: Cursor) -> Prior | None:
         """See `Work.public_rows`: in the codes of the domain that the release is or will be charged for."""
@@ -148,10 +164,13 @@ class Resolved(Plan):
                 "the fit gave no finite total; the same call tries again from the stored measurements, free"
             )
         rows = self.request.rows
+        linked = self.linked
         if rows is None:
             rows, words = rows_to_draw(entry, measured, outcome.model)
             report |= {"rows": words} if words else {}
         report = {name: value for name, value in report.items() if value is not None}
+        if linked is not None:
+            return publish_linked(run, linked, held, outcome.model, rows, report)
         return self._publish(run, held, outcome.model, rows, report)
 
     def _publish(self, run: Run, held: Occupied, model: Model, rows: int, report: Mapping[str, Any]) -> Entry:
@@ -187,12 +206,18 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
     check_rows(request.rows)
     check_name(request.release)
     planned, books, entry = _found(cursor, request)
+    linked = planned.linked
     if entry is not None and entry.state in ("reserved", "measured"):
         check_installed(entry.domain, is_paid=True)
+        if linked is not None:
+            check_members(linked, books, is_paid=True)
     if entry is None:
         check_installed(planned.domain)
         check_questions(planned)
-        _check_public_facts(cursor, books, planned)
+        if linked is not None:
+            check_members(linked, books)
+        else:
+            _check_public_facts(cursor, books, planned)
     check_drawable(planned)
     if entry is None:
         planned.account.check_kind(planned.budget)
@@ -232,7 +257,7 @@ def _with_release(books: Books, planned: Plan) -> tuple[Plan, Entry | None]:
     """A plan with the release of its key; with a key of its own where that is of domains that were declared anew."""
     entry = find_release(books, planned.key)
     ended = entry is not None and entry.state in ("published", "failed")
-    if entry is not None and ended and _declared_anew(entry.domain, planned.domain):
+    if entry is not None and ended and planned.linked is None and _declared_anew(entry.domain, planned.domain):
         planned = with_domain(planned)  # it answers another request; one that is under way is completed first
         entry = find_release(books, planned.key)
     return planned, entry

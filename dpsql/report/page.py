@@ -185,9 +185,13 @@ def guarantee_words(facts: Facts) -> list[str]:
     """The promise of a release, for somebody who knows no differential privacy."""
     entry = facts.entry
     protected = "single rows" if entry.neighbours.unit_rows is None else "single privacy units"
+    with_rows, linked = "", entry.linked
+    if linked is not None:
+        with_rows = f" with all its rows in {', '.join(link[0] for link in linked['links'])}"
+        protected = f"single rows of {linked['root']}, each{with_rows}"
     found = [
-        f"If {entry.neighbours.change}, {bound(facts.epsilon, facts.delta)}. The factor is e to the power of "
-        f"ε = {up(facts.epsilon)}.",
+        f"If {entry.neighbours.change}{with_rows}, {bound(facts.epsilon, facts.delta)}. The factor is e to the power "
+        f"of ε = {up(facts.epsilon)}.",
         *([] if entry.gdp != entry.rho else [excess_words(entry.budget)]),
         "That holds whatever else somebody knows, and whatever they compute from the synthetic rows or noisy counts.",
         f"The guarantee protects {protected}. Facts about the table as a whole are meant to be learnt.",

@@ -27,6 +27,10 @@ UNTRUSTED = next(c["source_modules"] for c in CONTRACTS if c["name"].startswith(
 AFTER_THE_CURATOR = {
     "dpsql/release/synthesis.py": "draws the rows of a fitted model",
     "dpsql/release/drawing.py": "draws where in their bins they lie",
+    "dpsql/release/unit_drawing.py": "draws which synthetic rows lend what to others, of rows of a fitted model",
+    "dpsql/release/linked_rows.py": "draws the rows of a fitted model",
+    "dpsql/release/keys.py": "draws keys that are UUIDs, and reads nothing of the rows",
+    "dpsql/evaluation/key_values.py": "names the type UUID, and draws nothing",
     "dpsql/release/tied_bins.py": "draws which rows have like places in two bins",
     "dpsql/evaluation/constraints.py": "draws values inside bins that a public fact allows",
     "dpsql/core/domain.py": "places values inside bins",

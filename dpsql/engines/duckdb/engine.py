@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from sqlglot import exp
 
 from dpsql.core.domain import Domain
+from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.catalog import find_parts, find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.paths import NumbersOfRows, path_bound
 from dpsql.engines.duckdb.sampling import codes_of
 from dpsql.engines.duckdb.stubs import check_stub
+from dpsql.engines.duckdb.unit_rows import UnitCounter
 from dpsql.engines.duckdb.units import Bound, bound_by_secret, secret_of
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.source import Source
@@ -55,6 +58,17 @@ class DuckDBEngine:
             )
         return DuckDBCounter(self._cursor, _with_rows(source), domain, chosen, once=once, before=before)
 
+    def unit_counter(
+        self,
+        sources: Mapping[str, Source],
+        unit_row: UnitRow,
+        account: tuple[str, str] | None,
+        *,
+        before: Callable[[], object] | None = None,
+    ) -> UnitCounter:
+        """See `Engine.unit_counter`."""
+        return UnitCounter(self._cursor, sources, unit_row, _secret(account), before=before)
+
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
         """See `Engine.codes`."""
         return codes_of(self._cursor, _with_rows(source), domain, most)
@@ -65,6 +79,11 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """See `Engine.close`: the connection is the host's."""
+
+
+def _secret(account: tuple[str, str] | None) -> exp.Expr:
+    """What the choice of rows is drawn from; of synthetic rows anything serves."""
+    return exp.Literal.string("synthetic") if account is None else secret_of(*account)
 
 
 def _chosen(source: Source, bound: UnitBound) -> Bound:

@@ -1,0 +1,262 @@
+"""Exact counts of units' rows (`dpsql.core.unit_row`): the rows of a tree of tables, joined inside DuckDB.
+
+    coded_t   =  SELECT codes, keys, md5(secret ‖ all stored columns) AS content FROM t           (every member t)
+    rows_t    =  coded_t JOIN parents ON key = references,   n-th of its parent by md5(content ‖ alike)
+    parents   =  rows of the table above with keys that are not NULL, of those with equal keys the first by content
+    units     =  root LEFT JOIN first child LEFT JOIN second child …, numbers of children in bins
+
+Keys are told apart by the bytes that tell privacy units apart, on both sides, see `dpsql.engines.duckdb.units`. A row
+whose key is NULL or leads nowhere is in no unit. A key that several rows of the table above share leads to one of them,
+chosen by content, whatever constraints say: else one row would be in two units. `alike` numbers rows of equal contents;
+the one that a key leads to is numbered 1, so that it does not matter where rows are stored.
+
+All members are read in one transaction. The secret is that of the account, see `dpsql.engines.duckdb.units`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import duckdb
+import numpy as np
+from sqlglot import exp
+
+from dpsql.core.column_types import column_type
+from dpsql.core.column_types.base import TEXT_BYTES
+from dpsql.core.domain import Attribute, Clique
+from dpsql.core.marginal import Marginal
+from dpsql.core.tree import Link
+from dpsql.core.unit_row import UnitRow
+from dpsql.engines.duckdb.codes import Codes, sum_of
+from dpsql.engines.duckdb.counting import DuckDBCounter, constant_errors
+from dpsql.engines.duckdb.types import filled
+from dpsql.engines.duckdb.units import content_of
+from dpsql.engines.source import Source
+from dpsql.errors import DpsqlError
+
+_SIZES: Final = ((2**8, "UTINYINT"), (2**16, "USMALLINT"), (2**31, "INTEGER"))
+
+
+class UnitCounter(DuckDBCounter):
+    """A curator's `Counter` of units' rows.
+
+    Args:
+        cursor: a connection of its own.
+        sources: the members by what the books call them.
+        unit_row: their flat domain.
+        secret: what the choice of children is drawn from, an expression.
+        before: done once, when rows are about to be read for the first time.
+    """
+
+    def __init__(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        sources: Mapping[str, Source],
+        unit_row: UnitRow,
+        secret: exp.Expr,
+        *,
+        before: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(cursor, sources[unit_row.tree.root], unit_row.domain, before=before)
+        self._sources, self._unit_row, self._secret = sources, unit_row, secret
+        self._units: exp.Table | None = None
+
+    def marginal(self, clique: Clique) -> Marginal:
+        """The exact marginal of a clique; the empty clique counts all units."""
+        if clique:
+            return super().marginal(clique)
+        table = self._tuples()  # decides what the weight of a row is
+        rows = self._fetch(exp.select(exp.alias_(self._weight.copy(), "n")).from_(table.copy()))
+        return Marginal((), 1, np.zeros(1, np.int64), rows["n"])
+
+    def among(self, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DuckDBCounter:
+        """A counter of some units only; see `Counter.among`."""
+        self._tuples()
+        assert self._units is not None
+        sample = UnitCounter(self._cursor, self._sources, self._unit_row, self._secret)
+        drawn = exp.select("place").from_("dpsql_drawn")
+        self._cursor.register("dpsql_drawn", {"place": places + 1})
+        try:
+            chosen = exp.select(*self._names).from_(self._units.copy()).where(exp.column("id").isin(query=drawn))
+            sample._table = self._create(chosen)
+        finally:
+            self._cursor.unregister("dpsql_drawn")
+        self._samples.append(sample)
+        return sample
+
+    def _drop(self) -> None:
+        super()._drop()
+        if self._units is not None:
+            self._drop_table(self._units)
+            self._units = None
+
+    def _roll_back(self) -> None:
+        super()._roll_back()
+        self._units = None
+
+    def _drop_table(self, table: exp.Table) -> None:
+        with constant_errors():
+            self._cursor.execute(f"DROP TABLE {table.sql(dialect='duckdb')}")
+
+    def _make_tuples(self) -> None:
+        units = self._joined()
+        self._rows_seen = self._number_of(units)
+        query = exp.select(*self._names).from_(units.copy())
+        if self._repeat(query.copy()):
+            weight = exp.alias_(exp.Count(this=exp.Star()), "weight")
+            self._table = self._create(query.select(weight).group_by(*self._names))
+            self._weight = sum_of("weight")
+        else:
+            self._table = self._create(query)
+        self._units = units
+
+    def _joined(self) -> exp.Table:
+        """A temporary table of the units' rows, with a number `id`."""
+        rows: dict[str, exp.Table] = {}
+        for table in self._unit_row.tree.tables:
+            coded = self._coded(table)
+            link = self._unit_row.tree.link_of.get(table)
+            rows[table] = self._create(self._placed(coded, link, None if link is None else rows[link.parent]))
+            self._drop_table(coded)
+        units = self._create(self._flat(rows))
+        root = self._unit_row.tree.root
+        if self._number_of(units) != self._number_of(self._sources[root].table()):
+            raise DpsqlError(_NOT_READ.format(root))
+        for made in rows.values():
+            self._drop_table(made)
+        return units
+
+    def _number_of(self, table: exp.Table) -> int:
+        return int(self._fetch(exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(table.copy()))["n"][0])
+
+    def _coded(self, table: str) -> exp.Table:
+        """The codes of a member's rows, its keys, and the digest of what each row holds."""
+        source, tree = self._sources[table], self._unit_row.tree
+        query = Codes(source, self._unit_row.members[table]).of(source.table())
+        keys: list[exp.Expr] = [exp.alias_(content_of(source, self._secret), "content")]
+        if (link := tree.link_of.get(table)) is not None:
+            keys += self._keys_of(link, table, "key")
+        for place, below in enumerate(tree.children(table)):
+            keys += self._keys_of(below, table, f"down{place}_")
+        coded = self._create(query.select(*keys))
+        if self._number_of(coded) != self._number_of(source.table()):
+            raise DpsqlError(_NOT_READ.format(source.name))
+        return coded
+
+    def _keys_of(self, link: Link, table: str, name: str) -> list[exp.Expr]:
+        """The columns of a link on one of its sides, as what tells values apart."""
+        child, parent = self._sources[link.child], self._sources[link.parent]
+        keys: list[exp.Expr] = []
+        for place, (mine, theirs) in enumerate(zip(link.key, link.references, strict=True)):
+            types = (child.column(mine).type, parent.column(theirs).type)
+            column = exp.column(mine if table == link.child else theirs, quoted=True)
+            keys.append(exp.alias_(filled(_template(*types), x=column), f"{name}{place}"))
+        return keys
+
+    def _placed(self, coded: exp.Table, link: Link | None, above: exp.Table | None) -> exp.Select:
+        """The rows of a member with a number `id`, the `id` of their parent as `up`, and which child of it they are."""
+        numbered = exp.select("*", _number_in("content").as_("alike")).from_(coded.copy())
+        if link is None or above is None:
+            return exp.select("*", exp.Window(this=exp.RowNumber()).as_("id")).from_(numbered.subquery("own"))
+        children = list(self._unit_row.tree.children(link.parent))
+        theirs = [f"down{children.index(link)}_{place}" for place in range(len(link.key))]
+        parents = exp.select("id", *theirs).from_(above.copy())
+        for name in theirs:
+            parents = parents.where(exp.Not(this=exp.Is(this=exp.column(name), expression=exp.null())))
+        parents.set("qualify", exp.Qualify(this=_first_of_key(theirs)))
+        equal = [
+            exp.EQ(this=exp.column(f"key{place}", table="own"), expression=exp.column(name, table="parents"))
+            for place, name in enumerate(theirs)
+        ]
+        found = exp.select("own.*", exp.column("id", table="parents").as_("up")).from_(numbered.subquery("own"))
+        found = found.join(parents.subquery("parents"), on=exp.and_(*equal))
+        shuffled = exp.func("md5", exp.DPipe(this=exp.column("content"), expression=_salt()), dialect="duckdb")
+        placed = exp.select("*", exp.Window(this=exp.RowNumber()).as_("id"), _in_parent(shuffled).as_("place"))
+        return placed.from_(found.subquery("found"))
+
+    def _flat(self, rows: Mapping[str, exp.Table]) -> exp.Select:
+        """The rows of units: the slots of each beside each other."""
+        unit_row = self._unit_row
+        root = unit_row.slots[0].table
+        query = exp.select(exp.column("id", table="s0").as_("id")).from_(rows[root].copy().as_("s0"))
+        for number, slot in enumerate(unit_row.slots):
+            if slot.above is not None:
+                mine = [_equal("up", f"s{number}", "id", f"s{slot.above}"), _nth(f"s{number}", slot.nth)]
+                query = query.join(rows[slot.table].copy().as_(f"s{number}"), on=exp.and_(*mine), join_type="left")
+        codes: list[exp.Expr] = []
+        for number, slot in enumerate(unit_row.slots):
+            attributes = unit_row.domain.attributes[unit_row.places[number]]
+            own = len(unit_row.members[slot.table])
+            for place, attribute in enumerate(attributes[:own]):
+                codes.append(_code(exp.column(f"c{place}", table=f"s{number}"), f"s{number}", attribute))
+            for link, attribute in zip(unit_row.tree.children(slot.table), attributes[own:], strict=True):
+                counts, name = exp.select("up", exp.Count(this=exp.Star()).as_("n")), f"n{len(codes)}"
+                counts = counts.from_(rows[link.child].copy()).group_by("up")
+                query = query.join(counts.subquery(name), on=_equal("up", name, "id", f"s{number}"), join_type="left")
+                codes.append(_code(_bin(exp.column("n", table=name), link.starts), f"s{number}", attribute))
+        return query.select(*(code.as_(name) for code, name in zip(codes, self._names, strict=True)))
+
+
+_NOT_READ: Final = (
+    "DuckDB did not read every row of {0!r} once, so nothing is released of it; what was charged is kept: close the "
+    "database, open it again, and the same call goes on"
+)
+
+
+def _template(child: str, parent: str) -> str:
+    """SQL of what tells the keys of both sides apart: that of their type, or their text where the types differ."""
+    mine, theirs = column_type(child), column_type(parent)
+    whole = mine.is_number and theirs.is_number and not (mine.is_float or theirs.is_float or mine.scale or theirs.scale)
+    return mine.unit_key if child == parent or (whole and mine.unit_key == theirs.unit_key) else TEXT_BYTES
+
+
+def _first_of_key(names: Sequence[str]) -> exp.Expr:
+    """Whether a row is the one that a key leads to, of those that have it."""
+    return exp.EQ(this=_number_in(*names, order=("content", "alike")), expression=exp.Literal.number(1))
+
+
+def _number_in(*columns: str, order: Sequence[str] = ()) -> exp.Window:
+    """The number of a row among those that are equal in some columns."""
+    by = exp.Order(expressions=[exp.Ordered(this=exp.column(name)) for name in order]) if order else None
+    return exp.Window(this=exp.RowNumber(), partition_by=[exp.column(name) for name in columns], order=by)
+
+
+def _in_parent(order: exp.Expr) -> exp.Window:
+    by = exp.Order(expressions=[exp.Ordered(this=order)])
+    return exp.Window(this=exp.RowNumber(), partition_by=[exp.column("up")], order=by)
+
+
+def _salt() -> exp.Expr:
+    """What tells rows of equal contents apart."""
+    number = exp.cast(exp.column("alike"), "VARCHAR", dialect="duckdb")
+    return exp.paren(exp.DPipe(this=exp.Literal.string("/"), expression=number))
+
+
+def _equal(one: str, table: str, other: str, of: str) -> exp.EQ:
+    return exp.EQ(this=exp.column(one, table=table), expression=exp.column(other, table=of))
+
+
+def _nth(table: str, nth: int) -> exp.EQ:
+    return exp.EQ(this=exp.column("place", table=table), expression=exp.Literal.number(nth + 1))
+
+
+def _bin(number: exp.Expr, starts: Sequence[int]) -> exp.Expr:
+    """Which bin a number of children is in; no row of the table below is none."""
+    whole = exp.func("coalesce", number, exp.Literal.number(0), dialect="duckdb")
+    found = exp.case()
+    for code in range(len(starts) - 1, 0, -1):
+        found = found.when(exp.GTE(this=whole.copy(), expression=exp.Literal.number(starts[code])), str(code))
+    return found.else_("0")
+
+
+def _code(code: exp.Expr, slot: str, attribute: Attribute) -> exp.Expr:
+    """A row's own code as one of the flat domain, in the smallest type that holds it."""
+    if attribute.absent_code is not None:
+        none = exp.Literal.number(attribute.absent_code)
+        missing = exp.Is(this=exp.column("id", table=slot), expression=exp.null())
+        later = exp.GTE(this=code.copy(), expression=none.copy())
+        after = exp.Add(this=exp.cast(code.copy(), "INTEGER", dialect="duckdb"), expression=exp.Literal.number(1))
+        code = exp.case().when(missing, none).when(later, after).else_(code)
+    kind = next(kind for size, kind in _SIZES if attribute.size <= size)
+    return exp.cast(code, kind, dialect="duckdb")

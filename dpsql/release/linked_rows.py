@@ -1,0 +1,124 @@
+"""Draw and store the tables of a linked release: all or none.
+
+The tables are drawn from the same units, numbered, and written under the number of the release. They are there for
+readers once the release is published, which is one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsql.books import publication
+from dpsql.books.publication import Rows
+from dpsql.books.releases import Entry
+from dpsql.core.unit_row import UnitRow
+from dpsql.evaluation.computed import computed_values
+from dpsql.evaluation.constraints import settle_bins
+from dpsql.evaluation.key_values import Key, frame_of, most_rows, values_of
+from dpsql.evidence.occupied import Occupied
+from dpsql.models.model import Codes, Model
+from dpsql.owner.stand_ins import stand_ins
+from dpsql.release.drawing import rows_that_fit
+from dpsql.release.keys import number_keys
+from dpsql.release.linked import Members
+from dpsql.release.members import allowed_rows, allowed_units
+from dpsql.release.pipeline import Run
+from dpsql.release.unit_drawing import DrawnTable, TooManyRows, draw_tables
+from dpsql.runtime.progress import Progress
+
+
+def publish_linked(
+    run: Run, members: Members, held: Occupied, model: Model, units: int, report: Mapping[str, Any]
+) -> Entry:
+    """Draw units, make tables of them, and store these; returns the release, published.
+
+    Args:
+        run: of the release.
+        members: its tables.
+        held: which codes of the flat domain hold units.
+        model: of units' rows.
+        units: how many are drawn.
+        report: what the release says of itself.
+    """
+    generator = np.random.default_rng()
+    allowed = held.restricted(allowed_units(members, run.books))
+    codes = model.sample(units, generator, run.progress, allowed)
+    codes = codes[generator.permutation(len(codes))]
+    tables, drawn = _drawn(members, codes, generator, run.progress)
+    report = dict(report)
+    if drawn < len(codes):
+        words = f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
+        report["rows"] = "; ".join(word for word in (report.get("rows"), words) if word)
+    run.progress.stage("storing")
+    parts: list[Rows] = []
+    keys: dict[str, dict[str, Key]] = {}
+    for table in members.tree.tables:
+        keys[table] = _keys(members, table, tables[table], keys, generator)
+        parts.append(_rows(run, members, table, tables[table], keys[table], generator))
+    report["tables"] = [_stated(members, table, tables[table]) for table in members.tree.tables]
+    return publication.store_tables(run.books, run.entry, parts, report)
+
+
+def _drawn(
+    members: Members, codes: Codes, generator: np.random.Generator, progress: Progress
+) -> tuple[dict[str, DrawnTable], int]:
+    """The tables of drawn units, and of how many: noise may be larger than the numbers of children."""
+    unit_row: UnitRow = members.unit_row
+    most = {}
+    for table, member in members.of.items():
+        fits = rows_that_fit(unit_row.extended(table))
+        most[table] = min(fits, most_rows(member.source, member.keys))
+    units = len(codes)
+    while True:
+        try:
+            return draw_tables(unit_row, codes[:units], generator, progress, most), units
+        except TooManyRows:
+            units //= 2
+
+
+def _keys(
+    members: Members,
+    table: str,
+    drawn: DrawnTable,
+    known: Mapping[str, dict[str, Key]],
+    generator: np.random.Generator,
+) -> dict[str, Key]:
+    member, link = members.of[table], members.tree.link_of.get(table)
+    above = {} if link is None else known[link.parent]
+    rows, up = len(drawn.codes), drawn.up
+    return number_keys(members.tree, table, member.source, member.keys, member.primary, up, rows, above, generator)
+
+
+def _rows(
+    run: Run,
+    members: Members,
+    table: str,
+    drawn: DrawnTable,
+    keys: Mapping[str, Key],
+    generator: np.random.Generator,
+) -> Rows:
+    """The rows of one table, as they are written."""
+    member, frame = members.of[table], dict(drawn.frame)
+    source, domain, rows = member.source, member.domain, len(drawn.codes)
+    settle_bins(source, domain, allowed_rows(members, run.books, table), drawn.codes, frame, generator)
+    frame |= stand_ins(domain, rows, generator) | computed_values(source, domain, frame) | frame_of(keys)
+    if not frame:  # a table whose columns are all NULL has rows all the same
+        frame["k"] = np.zeros(rows, np.int64)
+    columns: Sequence[str] = member.columns
+    return publication.rows_of(domain, source, columns, frame, values_of(keys, source))
+
+
+def _stated(members: Members, table: str, drawn: DrawnTable) -> dict[str, Any]:
+    """What the release says of a table; see `dpsql.books.releases.ReleasedTable`."""
+    link, stated = members.tree.link_of.get(table), {"table": table, "rows": len(drawn.codes)}
+    primary, named = members.of[table].primary, {below.references for below in members.tree.children(table)}
+    if primary and members.is_unique(table, primary):
+        stated["primary"] = list(primary)
+    if unique := [list(names) for names in sorted(named) if members.is_unique(table, names)]:
+        stated["unique"] = unique
+    if link is not None:
+        stated |= {"parent": link.parent, "key": list(link.key), "references": list(link.references)}
+    return stated

@@ -1,0 +1,124 @@
+"""The members of a linked release, looked up in the catalogue and the books, and what needs them: no private row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from dpsql.books.accounts import account_key
+from dpsql.books.facts import constraints, declared
+from dpsql.books.links import table_of, tree_of
+from dpsql.books.store import Books
+from dpsql.books.table_keys import primary_key
+from dpsql.core.constraint import Allowed
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.tree import Tree
+from dpsql.engines.protocol import Engine, TableCounter
+from dpsql.engines.source import Column, Source
+from dpsql.errors import InvalidArgument
+from dpsql.evaluation.computed import check_bound
+from dpsql.evaluation.constraints import find_allowed, refuse_impossible
+from dpsql.evaluation.key_values import check_key
+from dpsql.owner.protect import as_released, domain_of
+from dpsql.owner.stand_ins import check_installed
+from dpsql.privacy.account import Account
+from dpsql.release.linked import Member, Members
+from dpsql.release.request import Request
+
+
+def unit_counter(members: Members, engine: Engine, books: Books, before: Callable[[], object] | None) -> TableCounter:
+    """Counts units' rows."""
+    sources = {table: member.source for table, member in members.of.items()}
+    return engine.unit_counter(sources, members.unit_row, (books.catalog, members.tree.root), before=before)
+
+
+def allowed_rows(members: Members, books: Books, table: str) -> list[Allowed]:
+    """What the constraints on one table allow of its rows."""
+    member = members.of[table]
+    return find_allowed(member.source, member.domain, constraints(books, table))
+
+
+def allowed_units(members: Members, books: Books) -> list[Allowed]:
+    """What the constraints on all tables allow of units' rows."""
+    by_table = {table: allowed_rows(members, books, table) for table in members.tree.tables}
+    return [part for table, parts in by_table.items() for part in members.unit_row.allowed(table, parts)]
+
+
+def check_members(members: Members, books: Books, *, is_paid: bool = False) -> None:
+    """Refuse, before a charge, what no row can meet and columns that cannot be filled."""
+    for table, member in members.of.items():
+        check_installed(member.domain, is_paid=is_paid)
+        if not is_paid:
+            refuse_impossible(member.source, member.domain, constraints(books, table))
+            if member.domain.attributes:  # else nothing can be computed from them
+                check_bound(member.source, member.domain)
+
+
+def check_request(request: Request) -> None:
+    """Refuse what a linked release cannot do yet.
+
+    Raises:
+        InvalidArgument: the request asks for it.
+    """
+    for name in ("columns", "prior", "workload"):
+        if getattr(request, name) is not None:
+            raise InvalidArgument(
+                f"linked := true is of all columns of its tables, and its workload is all pairs of columns of a unit's "
+                f"rows: leave {name} out"
+            )
+
+
+def look_up_members(books: Books, asked: Source, account: Account) -> Members:
+    """The tree that a table is in.
+
+    Raises:
+        InvalidArgument: it is in none, or its units are not the rows of the root; says what helps.
+        NotDeclared: a column has no domain.
+    """
+    tree = tree_of(books, asked.key)
+    if tree is None:
+        raise InvalidArgument(
+            f"linked := true, but no table is linked to {asked.name!r}: say CALL dp_link('child', {asked.name!r}) "
+            "first, or leave linked out"
+        )
+    if account.unit_column is not None or account.neighbours.total_is_public:
+        what = "privacy_unit" if account.unit_column is not None else "neighbours := 'replace_one'"
+        raise InvalidArgument(
+            f"{tree.root!r} is protected with {what}, and in a linked release a unit is a row of the root that may be "
+            "there or not: protect a table that has one row for each person, without either"
+        )
+    members = {table: _member(books, tree, table) for table in tree.tables}
+    return Members(tree, members, asked.key)
+
+
+def find_root(books: Books, asked: Source) -> Source:
+    """The table whose rows are the units of a tree."""
+    return table_of(books, account_key(books, asked.key))
+
+
+def _member(books: Books, tree: Tree, table: str) -> Member:
+    source = table_of(books, table)
+    link, below = tree.link_of.get(table), list(tree.children(table))
+    linked = {*(link.key if link else ()), *(name for one in below for name in one.references)}
+    primary = primary_key(books, source)
+    known = declared(books, table)
+    numbered = primary if len(primary) == 1 else [name for name in primary if name not in known]
+    keys = tuple(column.name for column in source.columns if column.name in {*linked, *numbered})
+    for name in keys:
+        check_key(source, name)
+    rest = [column.name for column in source.columns if column.name not in keys and _is_there(known, column)]
+    domain = domain_of(books, source, rest) if _has_columns(rest, known) else Domain((), _excluded(rest, known))
+    return Member(as_released(source, domain), domain, keys, primary)
+
+
+def _is_there(known: Mapping[str, Attribute], column: Column) -> bool:
+    """Whether a column can be in a synthetic table: one that is generated only where its owner excludes it."""
+    return not column.generated or column.name in known
+
+
+def _has_columns(names: Sequence[str], known: Mapping[str, Attribute]) -> bool:
+    """Whether some column is not excluded, so that there is a domain."""
+    return any(name not in known or known[name].kind != "excluded" for name in names)
+
+
+def _excluded(names: Sequence[str], known: Mapping[str, Attribute]) -> tuple[Attribute, ...]:
+    return tuple(known[name].of_release for name in names)

@@ -1,0 +1,249 @@
+"""Tables of a tree from rows of units: how many children, which, and whose they are. Made of noisy answers only.
+
+    first child     what the unit's own slot says, else lent by a unit whose row above is like it
+    second child    likewise, else lent by a unit whose first child and row above are like these
+    later ones      lent as second children are, by the likeness of one of the children before
+    numbers         inside their bins as `dpsql.release.inside_bins` draws, so rows of a table are the sum of them
+
+Whose child a row is is decided while it is drawn. So keys that are numbered afterwards fit by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.tree import Link
+from dpsql.core.unit_row import Slot, UnitRow
+from dpsql.release.drawing import coded
+from dpsql.runtime.progress import Progress
+
+Codes = npt.NDArray[np.int64]
+_LEVELS: Final = (0.5, 0.25)
+"""Parts of the columns that a lender shares with who borrows; where nobody does, of the next part, at last of none.
+
+Of all columns, a unit would be the only one that is like itself, and lend itself its own second child as the third.
+"""
+_LARGEST_KEY: Final = 2**40
+_LOOKED_AT: Final = 20_000
+"""Lenders from which is learnt which columns matter."""
+
+
+class TooManyRows(Exception):
+    """A table would have more rows than the memory holds."""
+
+
+@dataclass(frozen=True)
+class DrawnTable:
+    """Rows of one table.
+
+    Attributes:
+        codes: of its own columns, shape (rows, columns).
+        frame: the same, with places inside bins, see `dpsql.release.drawing.coded`.
+        up: the number of each row's parent in the table above, in order; None of the root's.
+    """
+
+    codes: Codes
+    frame: dict[str, npt.NDArray[Any]]
+    up: Codes | None
+
+
+def draw_tables(
+    unit_row: UnitRow,
+    units: Codes,
+    generator: np.random.Generator,
+    progress: Progress,
+    most: Mapping[str, int],
+) -> dict[str, DrawnTable]:
+    """The tables of a tree.
+
+    Args:
+        unit_row: the flat domain.
+        units: codes of drawn units in it, shape (units, columns).
+        generator: of the draws.
+        progress: notified between tables.
+        most: how many rows each table may have.
+
+    Raises:
+        TooManyRows: a table would have more.
+    """
+    drawing = _Drawing(unit_row, units, generator, progress, most)
+    root = unit_row.slots[0]
+    drawing.grow(root.table, drawing.own[0], np.arange(len(units)), None)
+    return drawing.tables
+
+
+@dataclass
+class _Drawing:
+    """The work of `draw_tables`.
+
+    Attributes:
+        own: for each slot the codes of its table's columns and numbers, shape (units, columns).
+        there: for each slot which units have it whole.
+    """
+
+    unit_row: UnitRow
+    units: Codes
+    generator: np.random.Generator
+    progress: Progress
+    most: Mapping[str, int]
+    tables: dict[str, DrawnTable] = field(default_factory=dict)
+    own: list[Codes] = field(init=False)
+    there: list[npt.NDArray[np.bool_]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.own, self.there = [], []
+        for place in self.unit_row.places:
+            attributes, codes = self.unit_row.domain.attributes[place], self.units[:, place]
+            absent = np.array([-1 if a.absent_code is None else a.absent_code for a in attributes])
+            self.there.append((codes != absent).all(axis=1))
+            self.own.append(codes - ((codes > absent) & (absent >= 0)))
+
+    def grow(self, table: str, rows: Codes, unit: Codes, up: Codes | None) -> None:
+        """Keep the rows of a table, and draw those below.
+
+        Args:
+            table: whose rows they are.
+            rows: codes of its columns and numbers of children.
+            unit: the unit whose first row of that table it is, -1 where it was lent.
+            up: see `DrawnTable`.
+        """
+        self.progress.check()
+        if len(rows) > self.most[table]:
+            raise TooManyRows
+        domain = self.unit_row.extended(table)
+        frame, columns = coded(domain, rows, self.generator), len(self.unit_row.members[table])
+        mine = {name: values for name, values in frame.items() if int(name[1:]) < columns}
+        self.tables[table] = DrawnTable(rows[:, :columns], mine, up)
+        for place, link in enumerate(self.unit_row.tree.children(table)):
+            numbers = np.asarray(frame[f"t{columns + place}"], np.int64)
+            if int(numbers.sum()) > self.most[link.child]:
+                raise TooManyRows
+            self._children(link, rows, unit, numbers)
+
+    def _children(self, link: Link, above: Codes, unit: Codes, numbers: Codes) -> None:
+        """Draw the rows of a table below, of which each row above has a number."""
+        first, second = (self.unit_row.slot_of(link.child, nth) for nth in (0, 1))
+        assert first is not None
+        upper = self.unit_row.slots[first].above
+        assert upper is not None
+        up = np.repeat(np.arange(len(above)), numbers)
+        nth = np.arange(len(up)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+        both = self.there[upper] & self.there[first]
+        lenders = _Lenders(self.own[upper][both], self._values(first, both), self.generator)
+        rows = np.zeros((len(up), self.own[first].shape[1]), np.int64)
+        owner = np.full(len(up), -1)
+        mine = np.nonzero(nth == 0)[0]
+        whose = unit[up[mine]]
+        own = (whose >= 0) & self.there[first][whose]
+        rows[mine[own]], owner[mine[own]] = self.own[first][whose[own]], whose[own]
+        rows[mine[~own]] = lenders.lend(above[up[mine[~own]]])
+        if second is not None:
+            self._later(rows, nth, up, above, unit, (upper, first, second))
+        self.grow(link.child, rows, owner, up)
+
+    def _later(
+        self, rows: Codes, nth: Codes, up: Codes, above: Codes, unit: Codes, slots: tuple[int, int, int]
+    ) -> None:
+        """Fill the second rows of a parent and those after."""
+        upper, first, second = slots
+        both = self.there[upper] & self.there[first] & self.there[second]
+        if not both.any():  # of first rows all that is known of a row
+            both, second = self.there[upper] & self.there[first], first
+        keys = np.concatenate([self.own[first][both], self.own[upper][both]], axis=1)
+        lenders = _Lenders(keys, self._values(second, both), self.generator)
+        order = np.argsort(nth, kind="stable")
+        ends = np.cumsum(np.bincount(nth)) if len(nth) else np.zeros(0, np.int64)
+        for step in range(1, len(ends)):
+            mine = order[ends[step - 1] : ends[step]]
+            whose = unit[up[mine]] if step == 1 else np.full(len(mine), -1)
+            own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
+            rows[mine[own]] = self.own[second][whose[own]]
+            left = mine[~own]
+            before = left - self.generator.integers(1, step + 1, len(left))
+            rows[left] = lenders.lend(np.concatenate([rows[before], above[up[left]]], axis=1))
+
+    def _values(self, slot: int, units: npt.NDArray[np.bool_]) -> Codes:
+        """What units lend of a slot; where none has it, values by themselves, as far as they are known."""
+        if units.any():
+            return self.own[slot][units]
+        return _any_values(self.unit_row, self.unit_row.slots[slot], self.own[slot], self.generator)
+
+
+def _any_values(unit_row: UnitRow, slot: Slot, own: Codes, generator: np.random.Generator) -> Codes:
+    """Codes of a table's columns, each drawn by itself among those that are declared."""
+    domain: Domain = unit_row.extended(slot.table)
+    count = max(1, min(len(own), 1_000))
+    columns = [generator.integers(0, _declared(attribute), count) for attribute in domain]
+    return np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int64)
+
+
+def _declared(attribute: Attribute) -> int:
+    return max(1, attribute.regular)
+
+
+class _Lenders:
+    """Rows that lend what goes with them to rows that are like them.
+
+    Args:
+        keys: by which likeness goes, shape (lenders, columns).
+        values: what they lend, shape (lenders, columns); where there is no lender what anyone gets.
+        generator: of the draws.
+    """
+
+    def __init__(self, keys: Codes, values: Codes, generator: np.random.Generator) -> None:
+        self._keys, self._values, self._generator = keys, values, generator
+        weights = [_told(keys[:, place], values) for place in range(keys.shape[1])] if len(keys) else []
+        self._order = sorted(range(len(weights)), key=lambda place: -weights[place])
+
+    def lend(self, wanted: Codes) -> Codes:
+        """What a lender that is as alike as there is any lends to each row."""
+        chosen = self._generator.integers(0, len(self._values), len(wanted))
+        left = np.arange(len(wanted)) if self._order else np.zeros(0, np.int64)
+        for part in _LEVELS:
+            columns = self._order[: max(1, round(part * len(self._order)))]
+            if not len(left):
+                break
+            mine, theirs = _packed(self._keys[:, columns], wanted[left][:, columns])
+            order = np.argsort(mine, kind="stable")
+            low = np.searchsorted(mine[order], theirs)
+            high = np.searchsorted(mine[order], theirs, side="right")
+            alike = high > low
+            drawn = low + (self._generator.random(len(left)) * (high - low)).astype(np.int64)
+            chosen[left[alike]] = order[drawn[alike]]
+            left = left[~alike]
+        return self._values[chosen]
+
+
+def _packed(keys: Codes, wanted: Codes) -> tuple[Codes, Codes]:
+    """One number for each row of both, the same for the same codes."""
+    whole = np.concatenate([keys, wanted])
+    packed, largest = np.zeros(len(whole), np.int64), 1
+    for place in range(whole.shape[1]):
+        wide = int(whole[:, place].max(initial=0)) + 1
+        if largest * wide > _LARGEST_KEY:
+            packed = np.unique(packed, return_inverse=True)[1].astype(np.int64)
+            largest = int(packed.max(initial=0)) + 1
+        packed, largest = packed * wide + whole[:, place], largest * wide
+    return packed[: len(keys)], packed[len(keys) :]
+
+
+def _told(key: Codes, values: Codes) -> float:
+    """How much a column tells of those that are lent: the mutual information (nats), less what chance makes up."""
+    key, values = key[:_LOOKED_AT], values[:_LOOKED_AT]
+    return sum(_information(key, values[:, place]) for place in range(values.shape[1]))
+
+
+def _information(one: Codes, other: Codes) -> float:
+    shape: Sequence[int] = (int(one.max()) + 1, int(other.max()) + 1)
+    joint = np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1]).reshape(shape) / len(one)
+    apart = np.outer(joint.sum(1), joint.sum(0))
+    cells = joint > 0
+    found = float((joint[cells] * np.log(joint[cells] / apart[cells])).sum())
+    degrees = ((joint.sum(1) > 0).sum() - 1) * ((joint.sum(0) > 0).sum() - 1)
+    return max(0.0, found - float(degrees) / (2 * len(one)))
