@@ -113,6 +113,11 @@ class UnitRow:
         children = [link.child for link in self.tree.children(table)]
         return self.slots[slot].names[len(self.members[table]) + children.index(child)]
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The names of all numbers of children in the flat domain."""
+        return tuple(name for slot in self.slots for name in slot.names[len(self.members[slot.table]) :])
+
     def workload(self) -> Workload:
         """All pairs of columns: of one row, of rows above each other, of two siblings, and of two branches."""
         pairs = tuple(itertools.combinations(self.domain.names, 2))

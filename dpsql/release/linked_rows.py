@@ -14,10 +14,12 @@ import numpy as np
 from dpsql.books import publication
 from dpsql.books.publication import Rows
 from dpsql.books.releases import Entry
+from dpsql.core.marginal import Measurement
 from dpsql.core.unit_row import UnitRow
 from dpsql.evaluation.computed import computed_values
 from dpsql.evaluation.constraints import settle_bins
 from dpsql.evaluation.key_values import Key, frame_of, most_rows, values_of
+from dpsql.evidence.likely_numbers import likely_numbers
 from dpsql.evidence.occupied import Occupied
 from dpsql.models.model import Codes, Model
 from dpsql.owner.stand_ins import stand_ins
@@ -31,20 +33,28 @@ from dpsql.runtime.progress import Progress
 
 
 def publish_linked(
-    run: Run, members: Members, held: Occupied, model: Model, units: int, report: Mapping[str, Any]
+    run: Run,
+    members: Members,
+    measured: Sequence[Measurement],
+    held: Occupied,
+    model: Model,
+    units: int,
+    report: Mapping[str, Any],
 ) -> Entry:
     """Draw units, make tables of them, and store these; returns the release, published.
 
     Args:
         run: of the release.
         members: its tables.
+        measured: noisy counts of units.
         held: which codes of the flat domain hold units.
         model: of units' rows.
         units: how many are drawn.
         report: what the release says of itself.
     """
     generator = np.random.default_rng()
-    allowed = held.restricted(allowed_units(members, run.books))
+    numbers = likely_numbers(members.unit_row.domain, members.unit_row.numbers, measured)
+    allowed = held.restricted([*allowed_units(members, run.books), *numbers])
     codes = model.sample(units, generator, run.progress, allowed)
     codes = codes[generator.permutation(len(codes))]
     tables, drawn = _drawn(members, codes, generator, run.progress)

@@ -67,7 +67,7 @@ def _numbers(
     table = rows_table(books.catalog, entry)
     for column in judgement.columns:
         attribute = entry.domain.by_name[column.name]
-        if not is_of_numbers(attribute):
+        if column.name not in entry.columns or not is_of_numbers(attribute):  # of linked tables those of the root
             continue
         if check is not None:
             check()

@@ -170,7 +170,7 @@ class Resolved(Plan):
             report |= {"rows": words} if words else {}
         report = {name: value for name, value in report.items() if value is not None}
         if linked is not None:
-            return publish_linked(run, linked, held, outcome.model, rows, report)
+            return publish_linked(run, linked, measured, held, outcome.model, rows, report)
         return self._publish(run, held, outcome.model, rows, report)
 
     def _publish(self, run: Run, held: Occupied, model: Model, rows: int, report: Mapping[str, Any]) -> Entry:
