@@ -55,6 +55,11 @@ class DpPublish(SqlFunction):
     def _show(self, release: str, name: str, audience: str | Sequence[str], comment: str) -> list[tuple[object, ...]]:
         catalog, entry = find_release(self._instance, release)
         if entry.linked is not None:
+            if audience != "analysts" or comment:
+                raise InvalidArgument(
+                    f"audience and comment are of one published table, and {entry.called} is linked: its tables are "
+                    "copied to a schema, which whoever opens the database reads; leave both out"
+                )
             with self._instance.cursor() as cursor:
                 tables = write_schema(Books(cursor, catalog), entry, name)
             return [(f"{name}.{table}", entry.number, "", [], f"{rows} rows") for table, rows in tables]

@@ -69,6 +69,8 @@ def _synthesize(options: argparse.Namespace) -> None:
         if not equals or name in ("table", "epsilon"):
             raise DpsqlError(f"--option is {option!r}: give name=value, such as rounds=5")
         given[name] = value
+    if options.csv and not options.linked:
+        raise DpsqlError("--csv is of the folder of --linked: give --output a name that ends in .csv")
     if options.linked:
         given["linked"] = True
     elif Path(options.output).suffix not in (".csv", ".parquet"):

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.books.releases import Entry, ReleasedTable, rows_table
 from dpsql.books.store import Books
-from dpsql.core.names import quote, shorten
+from dpsql.core.names import fold, quote, shorten
 from dpsql.engines.duckdb.names import split_name
 from dpsql.errors import BooksError, DpsqlError, InvalidArgument
 
@@ -32,7 +32,7 @@ def write_schema(books: Books, entry: Entry, schema: str) -> list[tuple[str, int
     """
     if not entry.tables:
         raise InvalidArgument(f"{entry.called} is of one table: a schema is made of a release with linked := true")
-    if not schema or schema in ("dpsql", "main", "information_schema", "pg_catalog"):
+    if not schema or fold(schema) in ("dpsql", "main", "information_schema", "pg_catalog"):
         raise InvalidArgument(f"schema is {shorten(schema)!r}: give the name of a new schema, such as 'synthetic'")
     cursor, home = books.cursor, f"{quote(books.catalog)}.{quote(schema)}"
     names = {released.table: (split_name(released.table) or (released.table,))[-1] for released in entry.tables}

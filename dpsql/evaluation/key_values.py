@@ -60,8 +60,28 @@ def check_key(source: Source, name: str) -> None:
         )
 
 
-def most_rows(source: Source, keys: Sequence[str]) -> int:
-    """How many rows can have keys of their own."""
+def check_numbers(source: Source, name: str, least: int, why: str) -> None:
+    """Refuse a type that holds fewer numbers than rows need.
+
+    Args:
+        source: the table.
+        name: of the column.
+        least: how many.
+        why: what needs them, and what mends it.
+
+    Raises:
+        InvalidArgument: it does.
+    """
+    kind = source.column(name).type
+    if most_numbers(source, [name]) < least:
+        raise InvalidArgument(
+            f"column {name!r} of {source.name!r} is a key of type {kind_of(kind)}, which holds {_most(kind):,} "
+            f"numbers: {why}"
+        )
+
+
+def most_numbers(source: Source, keys: Sequence[str]) -> int:
+    """How many rows can have keys of their own in some columns."""
     return min((_most(source.column(name).type) for name in keys), default=_UNLIMITED)
 
 

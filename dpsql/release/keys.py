@@ -55,7 +55,7 @@ def number_keys(
         above: the keys of the table above.
         generator: of UUIDs.
     """
-    link = tree.link_of.get(table)
+    link, own = tree.link_of.get(table), own_keys(tree, table, keys, primary)
     found: dict[str, Key] = {}
     if link is not None and up is not None:
         for mine, theirs in zip(link.key, link.references, strict=True):
@@ -64,11 +64,19 @@ def number_keys(
         if name in found:
             continue
         kind = source.column(name).type
-        if link is not None and up is not None and kind != "UUID" and _is_within(tree, table, link, name, primary):
-            found[name] = place_in_parent(kind, up)
-        else:
+        if up is None or name in own or kind == "UUID":
             found[name] = own_key(kind, rows, generator)
+        else:
+            found[name] = place_in_parent(kind, up)
     return found
+
+
+def own_keys(tree: Tree, table: str, keys: Sequence[str], primary: Sequence[str]) -> tuple[str, ...]:
+    """Those keys of a table whose values are other ones in each row: no foreign keys, and none within a parent."""
+    link = tree.link_of.get(table)
+    if link is None:
+        return tuple(keys)
+    return tuple(n for n in keys if n not in link.key and not _is_within(tree, table, link, n, primary))
 
 
 def _is_within(tree: Tree, table: str, link: Link, name: str, primary: Sequence[str]) -> bool:

@@ -18,13 +18,13 @@ from dpsql.core.marginal import Measurement
 from dpsql.core.unit_row import UnitRow
 from dpsql.evaluation.computed import computed_values
 from dpsql.evaluation.constraints import settle_bins
-from dpsql.evaluation.key_values import Key, frame_of, most_rows, values_of
+from dpsql.evaluation.key_values import Key, frame_of, most_numbers, values_of
 from dpsql.evidence.likely_numbers import likely_numbers
 from dpsql.evidence.occupied import Occupied
 from dpsql.models.model import Codes, Model
 from dpsql.owner.stand_ins import stand_ins
 from dpsql.release.drawing import rows_that_fit
-from dpsql.release.keys import number_keys
+from dpsql.release.keys import number_keys, own_keys
 from dpsql.release.linked import Members
 from dpsql.release.members import allowed_rows, allowed_units
 from dpsql.release.pipeline import Run
@@ -80,8 +80,9 @@ def _drawn(
     most = {}
     for table, member in members.of.items():
         fits = rows_that_fit(unit_row.extended(table))
-        most[table] = min(fits, most_rows(member.source, member.keys))
-    units = len(codes)
+        own = own_keys(members.tree, table, member.keys, member.primary)
+        most[table] = min(fits, most_numbers(member.source, own))
+    units = min(len(codes), most[members.tree.root])
     while True:
         try:
             return draw_tables(unit_row, codes[:units], generator, progress, most), units

@@ -11,16 +11,17 @@ from dpsql.books.store import Books
 from dpsql.books.table_keys import primary_key
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.tree import Tree
+from dpsql.core.tree import Link, Tree
 from dpsql.engines.protocol import Engine, TableCounter
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.computed import check_bound
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible
-from dpsql.evaluation.key_values import check_key
+from dpsql.evaluation.key_values import check_key, check_numbers, most_numbers
 from dpsql.owner.protect import as_released, domain_of
 from dpsql.owner.stand_ins import check_installed
 from dpsql.privacy.account import Account
+from dpsql.release.keys import own_keys
 from dpsql.release.linked import Member, Members
 from dpsql.release.request import Request
 
@@ -87,7 +88,25 @@ def look_up_members(books: Books, asked: Source, account: Account) -> Members:
             "there or not: protect a table that has one row for each person, without either"
         )
     members = {table: _member(books, tree, table) for table in tree.tables}
+    for link in tree.links:
+        _check_numbers(tree, link, members)
     return Members(tree, members, asked.key)
+
+
+def _check_numbers(tree: Tree, link: Link, members: Mapping[str, Member]) -> None:
+    """Refuse keys of a child whose types hold fewer numbers than its parent's, or than a parent has children.
+
+    Raises:
+        InvalidArgument: one does; says what mends it.
+    """
+    child, parent = members[link.child], members[link.parent]
+    for mine, theirs in zip(link.key, link.references, strict=True):
+        kind = parent.source.column(theirs).type
+        why = f"it leads to {theirs!r} of {parent.source.name!r}, so give it that one's type, {kind}"
+        check_numbers(child.source, mine, most_numbers(parent.source, [theirs]), why)
+    for name in {*child.keys} - {*link.key} - {*own_keys(tree, link.child, child.keys, child.primary)}:
+        why = f"a row of {parent.source.name!r} has up to {link.most:,} rows there, so give it a larger type"
+        check_numbers(child.source, name, link.most, why)
 
 
 def find_root(books: Books, asked: Source) -> Source:

@@ -46,7 +46,7 @@ def test_synthesize_and_budget(bank, capsys, tmp_path):
         settle(db, "public_t")
     command = ["synthesize", bank, "t", "--epsilon", "0.5", "--output", str(output), "--mechanism", "pmwpub"]
     assert main([*command, "--prior", "public_t", "--option", "rounds=1", "--option", "passes=2"]) == 0
-    assert "rows in" in capsys.readouterr().out
+    assert "rows of release" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import dpsql
 from dpsql.books import verification
 from dpsql.books.store import Books
-from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, UnknownName
+from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument, UnknownName
 from dpsql.release.synthesis import resolve
 
 TABLES = """
@@ -257,3 +257,55 @@ def test_composite_keys_and_rows_without_columns():
         )
         most, largest = lines.fetchall()[0]
         assert most == largest <= 5
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("kind", ["UTINYINT", "SMALLINT", "DECIMAL(3, 0)"])
+def test_more_rows_than_a_key_has_numbers_lead_to_it(kind):
+    """A foreign key repeats, so its type bounds the rows of its parent and not those that lead there."""
+    with dpsql.connect() as db:
+        db.sql(f"CREATE TABLE r AS SELECT i::{kind} AS pid, i % 2 = 0 AS a FROM range(1, 101) t(i)")
+        db.sql(f"CREATE TABLE v AS SELECT (1 + i % 100)::{kind} AS pid, i % 3 = 0 AS b FROM range(900) t(i)")
+        db.protect("r", epsilon=50.0, delta=1e-9)
+        db.link("v", "r", key="pid", references="pid", most=20)
+        release = db.synthesize("r", 40.0, linked=True, steps=40, relaxed_rows=20)
+        assert 90 <= len(release["r"].df()) <= 110
+        assert 700 <= len(release["v"].df()) <= 1_100
+
+
+def test_a_key_within_its_parent_is_as_small_as_it_is_there():
+    with dpsql.connect() as db:
+        db.sql("CREATE TABLE r AS SELECT i AS pid, i % 2 = 0 AS a FROM range(500) t(i)")
+        db.sql("CREATE TABLE v (pid BIGINT, nr TINYINT, b BOOLEAN, PRIMARY KEY (pid, nr))")
+        db.sql("INSERT INTO v SELECT i % 500, i // 500, i % 3 = 0 FROM range(1000) t(i)")
+        db.protect("r", epsilon=50.0, delta=1e-9)
+        db.link("v", "r", key="pid", references="pid", most=5)
+        rows = db.synthesize("r", 40.0, linked=True, steps=40, relaxed_rows=20)["v"].df()
+        assert len(rows) > 900
+        assert not rows.duplicated(["pid", "nr"]).any()
+
+
+@pytest.mark.parametrize(
+    ("key", "most", "words"),
+    [
+        ("pid UTINYINT, nr INTEGER", 5, "give it that one's type, INTEGER"),
+        ("pid INTEGER, nr TINYINT", 200, "larger type"),
+    ],
+)
+def test_a_key_that_holds_too_few_numbers_is_refused_before_a_charge(key, most, words):
+    with dpsql.connect() as db:
+        db.sql("CREATE TABLE r AS SELECT i::INTEGER AS pid, i % 2 = 0 AS a FROM range(500) t(i)")
+        db.sql(f"CREATE TABLE v ({key}, b BOOLEAN, PRIMARY KEY (pid, nr))")
+        db.protect("r", epsilon=50.0, delta=1e-9)
+        db.link("v", "r", key="pid", references="pid", most=most)
+        with pytest.raises(InvalidArgument, match=words):
+            db.synthesize("r", 40.0, linked=True, steps=40, relaxed_rows=20)
+        assert db.sql("SELECT releases FROM dp_budget()").fetchall() == [(0,)]
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("schema", ["DPSQL", "Main", "Information_Schema"])
+def test_no_schema_of_the_database_itself_is_written(clinic, schema):
+    release = clinic.synthesize("patients", 20.0, linked=True, steps=40, relaxed_rows=20)
+    with pytest.raises(InvalidArgument, match="new schema"):
+        release.to_schema(schema)
