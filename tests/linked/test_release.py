@@ -273,6 +273,7 @@ def test_more_rows_than_a_key_has_numbers_lead_to_it(kind):
         assert 700 <= len(release["v"].df()) <= 1_100
 
 
+@pytest.mark.medium
 def test_a_key_within_its_parent_is_as_small_as_it_is_there():
     with dpsql.connect() as db:
         db.sql("CREATE TABLE r AS SELECT i AS pid, i % 2 = 0 AS a FROM range(500) t(i)")
