@@ -37,7 +37,12 @@ class DpLink(SqlFunction):
         Parameter("parent", "VARCHAR", positional=True, help="the protected or linked table that they lead to"),
         Parameter("key", "ANY", default=None, help="the columns that lead there; by default those of a FOREIGN KEY"),
         Parameter("references", "ANY", default=None, help="the parent's columns that they name"),
-        Parameter("most", "BIGINT", default=None, help="from so many rows of one parent on, numbers share a bin; 100"),
+        Parameter(
+            "most",
+            "BIGINT",
+            default=None,
+            help="from so many rows of a parent on, numbers share a bin; 100, or 1 by PRIMARY KEY",
+        ),
         Parameter("max_rows", "BIGINT", default=None, help="how many rows of one unit count, where rows are counted"),
     )
 

@@ -12,6 +12,7 @@ from dpsql.books.facts import declared
 from dpsql.books.members import Member, find_member, list_members
 from dpsql.books.public import check_unclaimed
 from dpsql.books.store import Books
+from dpsql.books.table_keys import primary_key
 from dpsql.core.tree import MOST_CHILDREN, Link
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic
@@ -91,13 +92,19 @@ def link(
         check_unclaimed(cursor, child)
     known = None if before is None else before.link
     keys = (known.key, known.references) if known and key is None else _keys(cursor, child, parent, key, references)
-    bins = most if most is not None else known.most if known else MOST_CHILDREN
+    bins = most if most is not None else known.most if known else _most_children(books, child, keys[0])
     stated = Link(child.key, parent.key, *keys, bins)
     links.check_keys(child, keys[0], parent, keys[1])
     if max_rows is not None and not 1 <= max_rows <= MOST_UNIT_ROWS:
         raise InvalidArgument(f"max_rows is {max_rows}: give 1 to {MOST_UNIT_ROWS}")
     links.record_member(books, Member(child.key, account, stated, unit_rows=max_rows))
     return next(entry for entry in list_links(books) if entry.source == child.key)
+
+
+def _most_children(books: Books, child: Source, key: Sequence[str]) -> int:
+    """One where a PRIMARY KEY says that no two rows lead to the same row."""
+    primary = primary_key(books, child)
+    return 1 if primary and {*primary} <= {*key} else MOST_CHILDREN
 
 
 def _account(books: Books, parent: Source) -> str:

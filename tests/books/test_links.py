@@ -336,3 +336,13 @@ def test_links_outlive_the_process_are_accepted_and_verified(tmp_path):
         db.sql("DROP TABLE labs")
         db.sql("CREATE TABLE labs (lid INTEGER, vid INTEGER, bad BOOLEAN NOT NULL)")
         assert len(ask(db, "labs", 0.1)) == 1  # a table of that name is the member's
+
+
+def test_one_row_of_a_parent_at_most_is_read_off_the_primary_key():
+    """A table whose PRIMARY KEY is its foreign key has one row of each parent, which the catalogue says."""
+    with dpsql.connect() as db:
+        db.sql("CREATE TABLE r (pid INTEGER PRIMARY KEY)")
+        db.sql("CREATE TABLE card (pid INTEGER PRIMARY KEY REFERENCES r (pid))")
+        db.sql("CREATE TABLE v (pid INTEGER REFERENCES r (pid), nr INTEGER, PRIMARY KEY (pid, nr))")
+        db.protect("r", epsilon=1.0, delta=1e-9)
+        assert [db.link(table, "r").most for table in ("card", "v")] == [1, 100]
