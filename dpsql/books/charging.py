@@ -226,7 +226,7 @@ def _entry(books: Books, asked: Charge, before: Point, account: Account) -> Entr
     charged_for = (asked.domain, asked.mechanism, rho, gdp, account.neighbours, promise)
     promised = (asked.budget.epsilon, asked.budget.delta, asked.failure or 0.0)
     entry = Entry(asked.key, 0, asked.source, recorded, *charged_for, "reserved", None, {}, *promised)
-    return with_looked(books, entry)
+    return with_looked(books, [entry])[0]
 
 
 def _record(books: Books, asked: Charge, entry: Entry, account: str, after: Sequence[Any]) -> int:

@@ -8,15 +8,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 from sqlglot import exp
 
-from dpsql.books import facts, ledger
+from dpsql.books import ledger
 from dpsql.books.accounts import account_key
+from dpsql.books.looked import Looked, columns_of, stated_as, tables_of
 from dpsql.books.store import Books
-from dpsql.core.domain import Attribute, Domain
+from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.unit_row import UnitRow
 from dpsql.engines.source import Column, Source
 from dpsql.privacy.accounting import RHO_UNIT, Budget
 from dpsql.privacy.promised import BESIDE, disclosed, promise, with_rows_of
@@ -56,7 +59,8 @@ class Entry:
         report: what the fit says of itself.
         epsilon, delta: what was promised; ε is no number where the event of the charge is damaged.
         failure: the part of δ that is for values which a discovery publishes.
-        looked: columns whose domain the owner read off the rows, by the charge or by what is declared now.
+        looked: columns whose domain the owner read off the rows, by the charge or by what is declared now; of a linked
+            release each with its table, see `stated_name`.
         looked_facts: the owner's facts of that kind.
     """
 
@@ -103,12 +107,29 @@ class Entry:
     def _linked(self) -> str:
         if (linked := self.linked) is None:
             return ""
-        return with_rows_of(linked["root"], [link[0] for link in linked["links"]])
+        return with_rows_of(linked["root"], tables_of(linked)[1:])
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of its rows that have a domain, and the excluded ones."""
+        """The columns of its rows that have a domain, and the excluded ones; of a linked release those of the root."""
+        if (linked := self.linked) is not None:
+            return columns_of(linked, linked["root"])
         return (*self.domain.names, *(attribute.name for attribute in self.domain.excluded))
+
+    @property
+    def stated_columns(self) -> tuple[str, ...]:
+        """The columns as the owner knows them: those of a linked release by their tables, of all tables."""
+        if (linked := self.linked) is None:
+            return self.columns
+        return tuple(stated_as(t, name) for t in tables_of(linked) for name in columns_of(linked, t))
+
+    @cached_property
+    def stated_names(self) -> Mapping[str, str]:
+        """What `stated_columns` calls each column of the domain; numbers of children are called nothing there."""
+        if (linked := self.linked) is None:
+            return {name: name for name in self.domain.names}
+        columns = UnitRow.from_json(linked, self.domain).column_of
+        return {name: stated_as(*column) for name, column in columns.items()}
 
     @property
     def tables(self) -> tuple[ReleasedTable, ...]:
@@ -214,8 +235,7 @@ def _entries(books: Books, condition: str, text: str) -> list[Entry]:
     rows = books.run(f"SELECT {', '.join(_COLUMNS)} FROM dpsql.release WHERE {condition}", {"text": text})  # noqa: S608
     charges = _charges(books, [row[_COLUMNS.index("number")] for row in rows])
     entries = [_entry(books, row, charges) for row in rows]
-    looked = {source: _looked_now(books, source) for source in {entry.source for entry in entries}}
-    found = [_with_looked(entry, *looked[entry.source]) for entry in entries]
+    found = with_looked(books, entries)
     if any(entry.state == "published" for entry in found):
         ledger.secure(books)
     return found
@@ -261,22 +281,20 @@ def _of_charge(text: str | None) -> dict[str, Any]:
         return {"epsilon": math.nan, "delta": 0.0}
 
 
-def with_looked(books: Books, entry: Entry) -> Entry:
-    """The release with what its owner has read off the rows: by its charge, and by what is said of the same now."""
-    return _with_looked(entry, *_looked_now(books, entry.source))
+def with_looked(books: Books, entries: Sequence[Entry]) -> list[Entry]:
+    """Releases with what their owner has read off the rows: by their charge, and by what is said of the same now."""
+    looked = Looked(books)
+    return [_with_looked(entry, looked) for entry in entries]
 
 
-def _looked_now(books: Books, source: str) -> tuple[dict[str, Attribute], tuple[str, ...]]:
-    return facts.looked_columns(books, source), facts.looked_facts(books, source)
-
-
-def _with_looked(entry: Entry, columns: Mapping[str, Attribute], predicates: Sequence[str]) -> Entry:
+def _with_looked(entry: Entry, looked: Looked) -> Entry:
+    linked = entry.linked
+    columns, predicates = looked.columns(entry.source, entry.domain, linked), looked.facts(entry.source, linked)
     if not columns and not predicates:
         return entry
-    held = {attribute.name: attribute.inner.counted for attribute in (*entry.domain, *entry.domain.excluded)}
-    same = {name for name, attribute in columns.items() if held.get(name) == attribute.inner.counted}
-    looked = tuple(name for name in entry.columns if name in {*entry.looked, *same})
-    return replace(entry, looked=looked, looked_facts=tuple(sorted({*entry.looked_facts, *predicates})))
+    now = {*entry.looked, *columns}
+    named = tuple(name for name in entry.stated_columns if name in now)
+    return replace(entry, looked=named, looked_facts=tuple(sorted({*entry.looked_facts, *predicates})))
 
 
 def guarantees(books: Books) -> dict[str, str]:

@@ -118,6 +118,15 @@ class UnitRow:
         """The names of all numbers of children in the flat domain."""
         return tuple(name for slot in self.slots for name in slot.names[len(self.members[slot.table]) :])
 
+    @cached_property
+    def column_of(self) -> dict[str, tuple[str, str]]:
+        """The table and column that each column of the flat domain stands for; numbers of children stand for none."""
+        found: dict[str, tuple[str, str]] = {}
+        for slot in self.slots:
+            own = self.members[slot.table].names
+            found |= {name: (slot.table, column) for name, column in zip(slot.names, own, strict=False)}
+        return found
+
     def workload(self) -> Workload:
         """All pairs of columns: of one row, of rows above each other, of two siblings, and of two branches."""
         pairs = tuple(itertools.combinations(self.domain.names, 2))

@@ -11,6 +11,7 @@ from typing import Any
 
 from dpsql.books.accounts import account_now
 from dpsql.books.facts import constraints
+from dpsql.books.looked import fact_of, tables_of
 from dpsql.books.releases import Entry
 from dpsql.books.store import Books
 from dpsql.core.domain import Attribute
@@ -129,5 +130,11 @@ def collect(books: Books, entry: Entry, judgement: Judgement) -> Facts:
         marginals=dict(sorted(Counter(len(m.clique) for m in answers if m.cells is None and m.clique).items())),
         cells=sum(len(m.values) for m in answers),
         noise=tuple(sorted({m.noise for m in answers if m.variance > 0})),
-        constraints=tuple(one.predicate for one in constraints(books, entry.source)),
+        constraints=tuple(_constraints(books, entry)),
     )
+
+
+def _constraints(books: Books, entry: Entry) -> list[str]:
+    if (linked := entry.linked) is None:
+        return [one.predicate for one in constraints(books, entry.source)]
+    return [fact_of(table, one.predicate) for table in tables_of(linked) for one in constraints(books, table)]

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dpsql.books.looked import tables_of
 from dpsql.core.digits import down, up
 from dpsql.core.domain import Clique
 from dpsql.errors import DpsqlError
@@ -187,7 +188,7 @@ def guarantee_words(facts: Facts) -> list[str]:
     protected = "single rows" if entry.neighbours.unit_rows is None else "single privacy units"
     with_rows, linked = "", entry.linked
     if linked is not None:
-        with_rows = f" with all its rows in {', '.join(link[0] for link in linked['links'])}"
+        with_rows = f" with all its rows in {', '.join(tables_of(linked)[1:])}"
         protected = f"single rows of {linked['root']}, each{with_rows}"
     found = [
         f"If {entry.neighbours.change}{with_rows}, {bound(facts.epsilon, facts.delta)}. The factor is e to the power "
@@ -285,7 +286,9 @@ def _column(facts: Facts, column: JudgedColumn, truth: Truth | None) -> dict[str
 
 
 def _origin(facts: Facts, name: str) -> str:
-    return "; the owner read this domain off the rows" if name in facts.entry.looked else ""
+    return (
+        "; the owner read this domain off the rows" if facts.entry.stated_names.get(name) in facts.entry.looked else ""
+    )
 
 
 def _worst(facts: Facts) -> list[tuple[str, str, str, str]]:

@@ -461,4 +461,8 @@ DEFECTS = (
     Defect("a cell is between a point and the next number", "dpsql/api/proposing/looked_numbers.py", " or edge - step not in points]", " or True]", ("tests/api/test_init_forms.py",)),
     Defect("a tail is that of the next bin alone", "dpsql/release/inside_bins.py", "float(np.interp(_TIMES * rows[0], beyond, edges))", "0.0", ("tests/release/test_inside_bins.py",)),
     Defect("what is missing together is missing too rarely", "dpsql/fitting/relaxed/groups.py", "        first = generator.integers(len(self.parts), size=len(left))\n", "        first = generator.integers(1, 2, size=len(left)) * 9\n", ("tests/fitting/relaxed/test_groups.py",)),
+    # what was read off the rows of tables below and above
+    Defect("a linked release hides what was read off the rows of its other tables", "dpsql/books/looked.py", "        for table in tables_of(linked):\n            held", "        for table in tables_of(linked)[:1]:\n            held", ("tests/linked/test_looked.py",)),
+    Defect("a linked release hides facts that were read off the rows of its other tables", "dpsql/books/looked.py", "for table in tables_of(linked) for one in", "for table in tables_of(linked)[:1] for one in", ("tests/linked/test_looked.py",)),
+    Defect("a query hides what was read off the rows of tables above", "dpsql/books/looked.py", "        for table in self._tables_above(source):\n", "        for table in ():\n", ("tests/linked/test_looked.py",)),
 )  # fmt: skip
