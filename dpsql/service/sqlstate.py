@@ -44,6 +44,7 @@ _OF_DUCKDB: Final = (
     (duckdb.InterruptException, "57014"),
     (duckdb.InvalidInputException, "22023"),
 )
+_DIVISION: Final = "Division by zero"
 
 
 def sqlstate(error: BaseException) -> str:
@@ -62,6 +63,8 @@ def sqlstate(error: BaseException) -> str:
         return "22023"
     if isinstance(error, MemoryError):
         return "53200"
+    if isinstance(error, duckdb.InvalidInputException) and _DIVISION in str(error):
+        return "22012"
     return next((code for kind, code in _OF_DUCKDB if isinstance(error, kind)), "P0001")
 
 

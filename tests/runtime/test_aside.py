@@ -69,7 +69,10 @@ cli.command()
 """
     arguments = ["-", *(str(bank) if word == "DATABASE" else word for word in COMMANDS[command])]
     done = run("sys.argv.pop(1)" + script, *arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (130, "")
+    assert done.returncode == 130
+    said = "At ε = 1 the plan predicts" if command == "synthesize" else ""
+    assert done.stdout.startswith(said)
+    assert "release" not in done.stdout
     assert len(done.stderr.splitlines()) == 1
     assert SAID in done.stderr
     assert charged(bank) == [("measured",), (1,)]

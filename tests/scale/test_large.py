@@ -143,8 +143,8 @@ def test_rows_that_are_not_read_back_are_not_published(db, monkeypatch):
     write = publication.write_rows
     for damage in ("DELETE FROM {} WHERE rowid = 0", "UPDATE {} SET a = NOT a WHERE rowid = 0"):
 
-        def lossy(books, entry, drawn, schema, damage=damage):
-            write(books, entry, drawn, schema)
+        def lossy(books, entry, drawn, schema, place=0, damage=damage):
+            write(books, entry, drawn, schema, place)
             books.cursor.execute(damage.format(releases.rows_table(books.catalog, entry).sql("duckdb")))
 
         monkeypatch.setattr(publication, "write_rows", lossy)

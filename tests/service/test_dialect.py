@@ -106,7 +106,7 @@ def test_a_division_by_zero_is_no_number(ours, real, sql):
     if duckdb.__version__ < "2":
         assert {row[0] for row in ours.execute(sql)} == {None}
         return
-    with pytest.raises(psycopg.Error):
+    with pytest.raises(psycopg.errors.DivisionByZero):
         ours.execute(sql)
 
 
