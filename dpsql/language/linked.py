@@ -114,10 +114,13 @@ def _names(tables: _Tables) -> list[Mapping[str, str] | None]:
     found: list[Mapping[str, str] | None] = []
     seen = {top.origin.key}
     for number, scope in enumerate(tables.scopes):
+        item, join = tables.items[number]
+        if scope.origin.per_unit:
+            reason = "rows that are counted for each unit cannot be joined to another linked table"
+            refuse(join or item, reason, "ask about the units alone: the subquery shows columns of theirs, too")
         if number == deepest:
             found.append(None)
             continue
-        item, join = tables.items[number]
         if scope.origin.key in seen:
             refuse(join or item, f"table {scope.origin.name!r} stands in FROM twice", _ALONE)
         if scope.origin.key not in steps or scope.origin.catalog != top.origin.catalog:

@@ -11,7 +11,7 @@ from dpsql.books.accounts import find_account, list_accounts
 from dpsql.books.links import declared_beside, link_of, path_of
 from dpsql.books.public import check_unclaimed, elsewhere
 from dpsql.books.store import Books, catalogs_with_books
-from dpsql.core.column_types import column_type, lists_members, public_type
+from dpsql.core.column_types import lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold
 from dpsql.core.neighbours import Neighbours
@@ -22,6 +22,7 @@ from dpsql.engines.source import Column, Source, written_alike
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
 from dpsql.evaluation.computed import check_expression
 from dpsql.owner.declaration import Declaration
+from dpsql.owner.undeclared import what_is_missing
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import account_budget
 
@@ -320,7 +321,7 @@ def domain_of(books: Books, source: Source, columns: Sequence[str] | None = None
             attribute = attribute.closed(never_null=not column.nullable)
             (excluded if attribute.kind == "excluded" else attributes).append(attribute)
     if missing:
-        raise NotDeclared(_missing(source, missing))
+        raise NotDeclared(what_is_missing(books, source, missing))
     _check_bases(source, attributes, excluded)
     if not attributes:
         what = "every column" if columns is None else ", ".join(attribute.name for attribute in excluded)
@@ -374,21 +375,3 @@ def _columns_named(source: Source, columns: Sequence[str]) -> list[Column]:
         raise InvalidArgument("columns is empty: name at least one, or leave it out for all")
     wanted = {source.column(name).name for name in columns}
     return [column for column in source.columns if column.name in wanted]
-
-
-def _missing(source: Source, missing: Sequence[Column]) -> str:
-    names = ", ".join(column.name for column in missing[:5]) + (", …" if len(missing) > 5 else "")
-    first, instead = missing[0], ""
-    if lists_members(first.type):
-        how, instead = (
-            "type := true",
-            ' if the members of its ENUM type are public whatever the rows are, else "values" := […]',
-        )
-    elif column_type(first.type).has_bins:
-        how = "lower := …, upper := …, bins := …"
-    else:
-        how = "\"values\" := ['…', '…']" if column_type(first.type).listable else "exclude := true"
-    return (
-        f"no public domain is declared for {names} of {source.name!r} (or the type changed since): the owner says "
-        f"CALL dp_domain('{source.name}', '{first.name}', {how}){instead}, or exclude := true to leave a column NULL"
-    )

@@ -9,6 +9,8 @@ import duckdb
 import numpy as np
 import pytest
 
+from dpsql.errors import NotDeclared
+
 from ..linked_bank import Unruly, declare, protect, whole
 
 PATH = {
@@ -286,3 +288,12 @@ def test_a_synthetic_table_of_a_linked_one_counts_rows_with_a_unit(db, silent):
         db.domain("visits", column, exclude=True)
     found = db.sql("SELECT count(*) FROM dp_synthesize('visits', epsilon := 1, mechanism := 'direct')").fetchall()
     assert found == db.connection.sql("SELECT count(*) FROM visits WHERE pid IS NOT NULL").fetchall()
+
+
+def test_a_column_without_a_domain_is_declared_where_it_is(db):
+    """The call that mends it names the table above, whose column it is."""
+    whole(db)
+    db.protect("patients", epsilon=3.0, delta=1e-9)
+    db.link("visits", "patients", key="pid", references="pid", max_rows=2)
+    with pytest.raises(NotDeclared, match=r"CALL dp_domain\('patients', 'sex', "):
+        db.query("SELECT sex, count(*) FROM visits JOIN patients USING (pid) GROUP BY sex", epsilon=0.5)

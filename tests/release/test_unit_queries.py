@@ -35,6 +35,8 @@ def test_what_is_asked_of_units_is_duckdbs_own_whatever_the_bound(db, silent, sq
 
 
 REFUSED = {
+    "SELECT count(*) FROM (SELECT pid, count(*) AS m FROM visits GROUP BY pid) u JOIN visits USING (pid)": "counted for each unit cannot be joined",
+    "SELECT count(*) FROM (SELECT pid, count(*) AS m FROM visits GROUP BY pid) u JOIN patients USING (pid)": "counted for each unit cannot be joined",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE day > 3 GROUP BY pid) GROUP BY n": "a code stands for several",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE ward = 9 GROUP BY pid) GROUP BY n": "no values of the declared",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE vid = 9 GROUP BY pid) GROUP BY n": "no public domain",
