@@ -48,9 +48,20 @@ def test_removing_a_unit_moves_one_row_where_keys_are_shared(database):
 
 
 @pytest.mark.slow
+@settings(SETTINGS, max_examples=100)
+@given(databases(unique=False))
+def test_removing_a_unit_moves_one_row_of_a_hundred_trees(database):
+    shape, rows = database
+    with duckdb.connect() as con:
+        assert sensitivity(con, shape, rows) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.audit
+@pytest.mark.timeout(7200)
 @settings(SETTINGS, max_examples=1000)
 @given(databases(unique=False))
-def test_removing_a_unit_moves_one_row_of_thousands_of_trees(database):
+def test_removing_a_unit_moves_one_row_of_a_thousand_trees(database):
     shape, rows = database
     with duckdb.connect() as con:
         assert sensitivity(con, shape, rows) <= 1

@@ -157,6 +157,8 @@ KEYS = {
     "texts": Unruly("VARCHAR", ["'a'", "'A'", "'a '", "'á'", "'a' || chr(769)", "''"]),
     "intervals": Unruly("INTERVAL", ["INTERVAL 1 MONTH", "INTERVAL 30 DAYS", "INTERVAL 720 HOURS", "INTERVAL 1 DAY"]),
 }
+TIERS = ([pytest.mark.medium], [pytest.mark.slow], [pytest.mark.slow, pytest.mark.audit])
+"""Of seeds: some eight CPU seconds for each unit that is taken out."""
 MOST = 3
 """Rows of one unit that count in `few_visits` and `few_labs`, which have the same rows as `visits` and `labs`."""
 UP = "JOIN visits ON {0}.vid = visits.vid JOIN patients ON visits.pid = patients.pid"
@@ -209,11 +211,7 @@ def moved(before: dict, after: dict, place: int) -> int:
 
 @pytest.mark.parametrize(
     ("keys", "seed"),
-    [
-        pytest.param(keys, seed, marks=[pytest.mark.medium] if seed < 1 else [pytest.mark.slow])
-        for keys in KEYS
-        for seed in range(6)
-    ],
+    [pytest.param(keys, seed, marks=TIERS[min(seed, 2)]) for keys in KEYS for seed in range(6)],
 )
 def test_a_unit_with_all_its_rows_moves_its_own_rows_and_no_others(db, silent, keys, seed):
     """Of trees with NULL keys, keys that lead nowhere, and keys of two parents: without a patient, each of them.
@@ -224,7 +222,7 @@ def test_a_unit_with_all_its_rows_moves_its_own_rows_and_no_others(db, silent, k
     tree = KEYS[keys].draw(draws)
     with_few(db, tree)
     whose, before = owners(db, "whole"), counted(db, "whole")
-    for patient in draws.sample(range(len(tree.rows["patients"])), 1 if seed < 1 else 6):
+    for patient in draws.sample(range(len(tree.rows["patients"])), min(seed + 1, 6)):
         gone = {table: {tag for tag, owner in rows.items() if owner == patient} for table, rows in whose.items()}
         tree.without(db, {"patients": {patient}, **gone})
         db.sql("DELETE FROM few_visits; DELETE FROM few_labs")

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from ..linked_bank import Unruly, protect, whole
-from .test_linked_queries import KEYS, ROWS_OF, answers, moved, owners, silent  # noqa: F401
+from .test_linked_queries import KEYS, ROWS_OF, TIERS, answers, moved, owners, silent  # noqa: F401
 
 PATIENTS = "JOIN patients USING (pid)"
 ASKED = [
@@ -81,11 +81,7 @@ def test_the_noise_is_that_of_one_row_and_the_last_number_is_open(db, silent):  
 
 @pytest.mark.parametrize(
     ("keys", "seed"),
-    [
-        pytest.param(keys, seed, marks=[pytest.mark.medium] if seed < 1 else [pytest.mark.slow])
-        for keys in KEYS
-        for seed in range(6)
-    ],
+    [pytest.param(keys, seed, marks=TIERS[min(seed, 2)]) for keys in KEYS for seed in range(6)],
 )
 def test_a_unit_with_all_its_rows_moves_one_count_by_one(db, silent, keys, seed):  # noqa: F811
     """Of trees with NULL keys, keys that lead nowhere, and keys of two parents: without a patient, each of them."""
@@ -110,7 +106,7 @@ def test_a_unit_with_all_its_rows_moves_one_count_by_one(db, silent, keys, seed)
     before = counted("whole")
     for table, rows in whose.items():
         assert set(before[table, "tag"]) == set(rows.values())
-    for patient in draws.sample(range(len(tree.rows["patients"])), 1 if seed < 1 else 6):
+    for patient in draws.sample(range(len(tree.rows["patients"])), min(seed + 1, 6)):
         gone = {table: {tag for tag, owner in rows.items() if owner == patient} for table, rows in whose.items()}
         tree.without(db, {"patients": {patient}, **gone})
         after = counted(f"without {patient}")
