@@ -7,8 +7,7 @@ them.
 from __future__ import annotations
 
 from dpsql.books import ledger
-from dpsql.books.accounts import account_key
-from dpsql.books.releases import Entry, digest_of_published, find_release, rows_table
+from dpsql.books.releases import Entry, digest_of_published, event_of, find_release, rows_table
 from dpsql.books.store import Books
 from dpsql.privacy.accounting import units
 
@@ -43,20 +42,8 @@ def withdraw(books: Books, entry: Entry, reason: str) -> Entry:
             "UPDATE dpsql.release SET state = 'reserved', rows = NULL, report = NULL, told = NULL WHERE key = $key",
             {"key": entry.key},
         )
-        ledger.event(
-            books,
-            "withdraw",
-            account_key(books, entry.source),
-            accounts=accounts,
-            release=entry.number,
-            key=entry.key,
-            paid=entry.paid,
-            rho=str(units(entry.rho)),
-            gdp=str(units(entry.gdp)),
-            answers=answers,
-            told=publication,
-            reason=reason,
-        )
+        cost = {"paid": entry.paid, "rho": str(units(entry.rho)), "gdp": str(units(entry.gdp))}
+        event_of(books, "withdraw", entry, accounts, **cost, answers=answers, told=publication, reason=reason)
 
     ledger.commit(books, work)
     found = find_release(books, entry.key)

@@ -16,10 +16,10 @@ from typing import Final
 from dpsql.books import facts, ledger
 from dpsql.books.accounts import bound, find_account
 from dpsql.books.marking import holder, mark_tables
-from dpsql.books.marks import Listed, Seen, seen_by
+from dpsql.books.marks import Listed
 from dpsql.books.members import Member, find_member, list_members, members_of
 from dpsql.books.migration import make_tables
-from dpsql.books.protection import forget
+from dpsql.books.protection import forget, free
 from dpsql.books.store import Books
 from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute
@@ -274,10 +274,7 @@ def remove_member(books: Books, source: str, reason: str) -> None:
         InvalidArgument: something was charged, or another table is linked to it.
         NotProtected: it is no member.
     """
-    books.check_writable()
-    for table in ledger.commit(books, lambda: _remove(books, source, reason)):
-        (seen_by(books.cursor) or Seen()).held.pop(table.identity, None)
-    mark_tables(books)
+    free(books, lambda: _remove(books, source, reason))
 
 
 def _remove(books: Books, source: str, reason: str) -> list[Listed]:

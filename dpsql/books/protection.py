@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from dpsql.books import heads, ledger, origin, sources
@@ -114,8 +115,18 @@ def unprotect(books: Books, source: str, reason: str) -> None:
         InvalidArgument: something was charged.
         NotProtected: it has no account.
     """
+    free(books, lambda: _unprotect(books, source, reason))
+
+
+def free(books: Books, take_back: Callable[[], list[Listed]]) -> None:
+    """Let go of the tables that a transaction takes out of an account.
+
+    Args:
+        books: of the tables.
+        take_back: inside a transaction; returns the tables that are free then.
+    """
     books.check_writable()
-    for table in ledger.commit(books, lambda: _unprotect(books, source, reason)):
+    for table in ledger.commit(books, take_back):
         (seen_by(books.cursor) or Seen()).held.pop(table.identity, None)
     mark_tables(books)
 

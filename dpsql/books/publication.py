@@ -11,7 +11,6 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.books import chain, facts, journal, ledger, releases
-from dpsql.books.accounts import account_key
 from dpsql.books.releases import Entry, rows_table
 from dpsql.books.store import Books
 from dpsql.core.column_types import column_type
@@ -204,8 +203,7 @@ def end(books: Books, entry: Entry, accounts: chain.States, report: Mapping[str,
     digest = releases.digest_of_published(
         json.loads(written), releases.digest_of_rows(books, replace(entry, rows=rows, report=json.loads(written)))
     )
-    about: dict[str, Any] = {"release": entry.number, "key": entry.key, "answers": answers, "told": digest}
-    number = ledger.event(books, "publish", account_key(books, entry.source), accounts=accounts, **about)
+    number = releases.event_of(books, "publish", entry, accounts, answers=answers, told=digest)
     books.run(
         "UPDATE dpsql.release SET state = 'published', rows = $rows, report = $report, told = $told WHERE key = $key",
         {"rows": rows, "report": written, "told": number, "key": entry.key},

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpsql.books import ledger
 from dpsql.books.accounts import account_key
+from dpsql.books.chain import States
 from dpsql.books.looked import Looked, columns_of, stated_as, tables_of
 from dpsql.books.store import Books
 from dpsql.core.domain import Domain
@@ -306,6 +307,12 @@ def _state(books: Books, key: str) -> str:
     """Of a release that is paid: whether something was measured."""
     found = books.run("SELECT 1 FROM dpsql.answer WHERE release = $key LIMIT 1", {"key": key})
     return "measured" if found else "reserved"
+
+
+def event_of(books: Books, kind: str, entry: Entry, accounts: States, **content: Any) -> int:
+    """Inside a transaction: record what happened to a release, with its account as it is; see `ledger.event`."""
+    account = account_key(books, entry.source)
+    return ledger.event(books, kind, account, accounts=accounts, release=entry.number, key=entry.key, **content)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

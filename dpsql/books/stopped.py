@@ -10,7 +10,7 @@ from dpsql.books.accounts import account_key
 from dpsql.books.ledger import ADVICE
 from dpsql.books.migration import migrate
 from dpsql.books.origin import check_place
-from dpsql.books.releases import Entry
+from dpsql.books.releases import Entry, event_of
 from dpsql.books.store import Books
 from dpsql.errors import BooksError, DpsqlError
 
@@ -57,15 +57,7 @@ def retry(books: Books, entry: Entry) -> None:
         before = [retry for retry in chain.events_of(books.run, "retry", entry.key) if retry["answers"] == last]
         if len(before) >= MOST_RETRIES:
             return False
-        ledger.event(
-            books,
-            "retry",
-            account_key(books, entry.source),
-            accounts=accounts,
-            release=entry.number,
-            key=entry.key,
-            answers=last,
-        )
+        event_of(books, "retry", entry, accounts, answers=last)
         return True
 
     if not ledger.commit(books, work):
@@ -93,15 +85,6 @@ def fail(books: Books, entry: Entry, reason: str, *, was_stopped: bool = True) -
             "UPDATE dpsql.release SET state = 'failed', report = $report WHERE key = $key",
             {"report": json.dumps({"failed": reason}), "key": entry.key},
         )
-        ledger.event(
-            books,
-            "fail",
-            account_key(books, entry.source),
-            accounts=accounts,
-            release=entry.number,
-            key=entry.key,
-            reason=reason,
-            stopped=was_stopped,
-        )
+        event_of(books, "fail", entry, accounts, reason=reason, stopped=was_stopped)
 
     ledger.commit(books, work)

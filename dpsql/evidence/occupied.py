@@ -1,6 +1,6 @@
 r"""Which of the cells for NULL and for values outside the domain hold rows, as far as noisy counts tell.
 
-    N_c = Σ_S w_S·Σ_{cells of S with code c} y_S / Σ_S w_S,   w_S = 1/(σ_S²·cells)   the rows with code c of a column
+    N_c   the rows with code c of a column, by all whole marginals S that hold it (`rows_by_code`)
     c is occupied where N_c ≥ 4/√(Σ_S w_S), or where one measured cell with code c is ≥ 4σ
 
 over the whole marginals S that were measured and hold the column. Where there are none NULL counts as occupied and
@@ -27,6 +27,7 @@ from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior
 from dpsql.errors import DpsqlError
+from dpsql.evidence.rows_by_code import RowsByCode
 from dpsql.models.model import Codes, Model
 from dpsql.runtime.progress import Progress
 
@@ -180,7 +181,9 @@ def occupied(domain: Domain, measured: Sequence[Measurement]) -> Occupied:
     attributes, outside = [], {}
     for attribute in domain:
         mine = [m for m in known if attribute.name in m.clique]
-        nulls, others = (_held(mine, attribute.name, code) for code in (attribute.null_code, attribute.outside_code))
+        codes = attribute.null_code, attribute.outside_code
+        by_code = None if codes == (None, None) else RowsByCode.of(attribute.name, mine)
+        nulls, others = (_held(mine, by_code, attribute.name, code) for code in codes)
         attributes.append(
             replace(attribute, nullable=bool(nulls) or (nulls is None and attribute.nullable), outside=bool(others))
         )
@@ -196,21 +199,15 @@ def _total(whole: Sequence[Measurement]) -> float:
     return max(1.0, sums / sum(weights)) if weights else 1.0
 
 
-def _held(measured: Sequence[Measurement], name: str, code: int | None) -> float | None:
+def _held(measured: Sequence[Measurement], by_code: RowsByCode | None, name: str, code: int | None) -> float | None:
     """About how many rows have a code; 0 if that may be noise or there is no such code, None where nothing tells."""
     if code is None:
         return 0.0
     least = max((_standing_out(m, name, code) for m in measured), default=0.0)
-    found = weight = 0.0
-    for m in measured:
-        if m.cells is None:
-            part = m.values.reshape(m.shape).take(code, axis=m.clique.index(name))
-            share = 1 / (float(m.variance) * part.size)
-            found += share * float(part.sum())
-            weight += share
-    if not weight:
+    if by_code is None:
         return least or None
-    return max(least, found / weight if found / weight >= _DEVIATIONS / math.sqrt(weight) else 0.0)
+    rows = float(by_code.rows[code])
+    return max(least, rows if rows >= _DEVIATIONS / math.sqrt(by_code.weight) else 0.0)
 
 
 def _standing_out(measured: Measurement, name: str, code: int) -> float:

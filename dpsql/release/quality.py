@@ -65,10 +65,9 @@ def _numbers(
 ) -> Iterator[NumberFigures]:
     """What analysts ask of the columns of numbers whose cells were measured."""
     table = rows_table(books.catalog, entry)
-    names = entry.columns if entry.linked is None else entry.linked["columns"][entry.linked["root"]]
     for column in judgement.columns:
         attribute = entry.domain.by_name[column.name]
-        if column.name not in names or not is_of_numbers(attribute):  # of linked tables those of the root
+        if column.name not in entry.columns or not is_of_numbers(attribute):  # of linked tables those of the root
             continue
         if check is not None:
             check()

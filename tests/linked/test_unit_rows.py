@@ -29,31 +29,31 @@ def sensitivity(con: duckdb.DuckDBPyConnection, shape: Shape, rows: Rows) -> int
     return worst
 
 
+def moves_one_row(database):
+    shape, rows = database
+    with duckdb.connect() as con:
+        assert sensitivity(con, shape, rows) <= 1
+
+
 @pytest.mark.medium
 @settings(SETTINGS, max_examples=30)
 @given(databases())
 def test_removing_a_unit_moves_one_row(database):
-    shape, rows = database
-    with duckdb.connect() as con:
-        assert sensitivity(con, shape, rows) <= 1
+    moves_one_row(database)
 
 
 @pytest.mark.medium
 @settings(SETTINGS, max_examples=12)
 @given(databases(unique=False))
 def test_removing_a_unit_moves_one_row_where_keys_are_shared(database):
-    shape, rows = database
-    with duckdb.connect() as con:
-        assert sensitivity(con, shape, rows) <= 1
+    moves_one_row(database)
 
 
 @pytest.mark.slow
 @settings(SETTINGS, max_examples=100)
 @given(databases(unique=False))
 def test_removing_a_unit_moves_one_row_of_a_hundred_trees(database):
-    shape, rows = database
-    with duckdb.connect() as con:
-        assert sensitivity(con, shape, rows) <= 1
+    moves_one_row(database)
 
 
 @pytest.mark.slow
@@ -62,9 +62,7 @@ def test_removing_a_unit_moves_one_row_of_a_hundred_trees(database):
 @settings(SETTINGS, max_examples=1000)
 @given(databases(unique=False))
 def test_removing_a_unit_moves_one_row_of_a_thousand_trees(database):
-    shape, rows = database
-    with duckdb.connect() as con:
-        assert sensitivity(con, shape, rows) <= 1
+    moves_one_row(database)
 
 
 def full(rows: Rows) -> Rows:
