@@ -4,8 +4,8 @@
     N_kl = Σ_{k ≤ c < l} N_c,   of standard deviation √((l − k)/W)
 
 Numbers up to the last k with some N_kl ≥ 4·√(…) are likely, for l − k a power of two; and 0 is. A few units that noise
-puts into the bin of 50 to 100 children would have more children than all others together. Noise makes a number likely in
-about one of a thousand cases.
+puts into the bin of 50 to 100 children would have more children than all others together. Noise makes a number likely
+in about one of a thousand cases.
 
 It looks at noisy counts only, so it costs no privacy.
 """
