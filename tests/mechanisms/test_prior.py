@@ -342,17 +342,20 @@ def test_mwem_leaves_noise_alone(db):
 
 
 @pytest.mark.medium
-def test_mwem_uses_what_its_last_question_brings_together(db):
-    """A pair that was measured well is used though only the marginal of three columns that holds it is asked for."""
+@pytest.mark.parametrize("passes", [1, 30])
+def test_mwem_uses_what_its_last_question_brings_together(db, passes):
+    """A pair that was measured well is used once a question brings its columns together.
+
+    The question holds the pair but once in 10¹³ tests: its error is 1,500 rows larger than that of other pairs.
+    """
     db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 2 = 0 AS b, i % 3 = 0 AS c FROM range(3000) r(i)")
     db.protect("t", epsilon=30.0, delta=1e-6)
     db.synthesize("t", 9.0, workload="SELECT count(*) FROM t GROUP BY a, b", mechanism="direct", **FAST)
     how = {"mechanism": "mwem", "queries": "marginals", "rounds": 1, "output": "last", "rows": 1000}
-    for passes in (1, 30):
-        made = db.synthesize("t", 0.02, workload="all 3-way", passes=passes, **how)
-        assert made.entry.report["reused"] == 1
-        rows = made.df()
-        assert (rows.a == rows.b).mean() > 0.8, passes
+    made = db.synthesize("t", 0.2, workload="all 3-way", passes=passes, **how)
+    assert made.entry.report["reused"] == 1
+    rows = made.df()
+    assert (rows.a == rows.b).mean() > 0.8
 
 
 def test_gaps_that_laplace_noise_explains_are_no_contradiction():
