@@ -71,13 +71,16 @@ def _of_shares(judgement: Judgement, epsilon: float) -> list[str]:
     """Of single columns, as far as their error is noise, which shrinks as ε grows."""
     if judgement.total is None or not judgement.columns:
         return []
-    noise = [math.sqrt(float((column.stddev**2).mean())) / judgement.total for column in judgement.columns]
+    unknown = judgement.is_of_unknown_rows
+    rows = judgement.total + judgement.total_reach if unknown else judgement.total
+    noise = [math.sqrt(float((column.stddev**2).mean())) / rows for column in judgement.columns]
     error = float(np.mean(noise))
     if error <= _COARSE_ERROR:
         return []
+    enough = f"{'At least' if unknown else 'About'} epsilon := {epsilon * error / _COARSE_ERROR:.2g}"
     return [
-        f"About epsilon := {epsilon * error / _COARSE_ERROR:.2g} would bring the shares of single columns within 1 "
-        "percentage point, because noise shrinks as epsilon grows."
+        f"{enough} would bring the shares of single columns within 1 percentage point, because noise shrinks as "
+        "epsilon grows."
     ]
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -158,6 +158,11 @@ class Judgement:
         """The mean error of the judged columns, a fraction of the rows."""
         return float(np.mean([column.error for column in self.columns])) if self.columns else None
 
+    @property
+    def is_of_unknown_rows(self) -> bool:
+        """Whether noise hides even the number of rows, so that there are no shares of it."""
+        return self.total is not None and self.total < self.total_reach
+
     def of(self, state: str) -> list[JudgedPair]:
         """The pairs of a state."""
         return [pair for pair in self.pairs if pair.state == state]
@@ -226,7 +231,7 @@ def _judge_pairs(
     """What a `Judgement` says of pairs."""
     domain = estimates.domain
     listed, skipped = _listed(domain.names)
-    pairs, unmeasured, undefined = [], 0, 0
+    pairs, unmeasured, undefined = list[tuple[JudgedPair, Sequence[tuple[float, float]]]](), 0, 0
     constant = {attribute.name for attribute in domain if _is_constant(attribute, estimates)}
     for clique in listed:
         if check is not None:
@@ -244,15 +249,23 @@ def _judge_pairs(
         made = _counts(counter, domain, clique) * scale
         shown, values, stddev = _merged(domain, estimate, made)
         strength = correlation_of_counts(shown, columns) if ordered else association_of_counts(shown)
-        surely = max(0.0, float((np.abs(shown - values) - worst.reach * stddev).max())) / (estimates.total or 1.0)
-        pairs.append(JudgedPair(clique, measured, strength, ", ".join(clique) in predicted, ordered, surely))
+        pair = JudgedPair(clique, measured, strength, ", ".join(clique) in predicted, ordered)
+        pairs.append((pair, _largest_gaps(shown - values, stddev)))
         worst.add(clique, shown, values, stddev)
+    reach, total = worst.reach, estimates.total or 1.0  # of all cells, so only now
     return {
-        "pairs": tuple(pairs),
+        "pairs": tuple(
+            replace(pair, off=max(0.0, *(gap - reach * noise for gap, noise in gaps)) / total) for pair, gaps in pairs
+        ),
         "unmeasured_pairs": unmeasured,
         "undefined_pairs": undefined,
         "skipped_pairs": skipped,
     }
+
+
+def _largest_gaps(gaps: Floats, stddev: Floats) -> list[tuple[float, float]]:
+    """The largest |s − y| of the cells of each σ, and the σ, of which a marginal has few."""
+    return [(float(np.abs(gaps[stddev == noise]).max()), float(noise)) for noise in np.unique(stddev)]
 
 
 def _is_constant(attribute: Attribute, estimates: Estimates) -> bool:

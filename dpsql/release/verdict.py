@@ -59,6 +59,11 @@ def _of_columns(entry: Entry, judgement: Judgement) -> str:
     columns, error = judgement.columns, judgement.error
     if error is None:
         return _of_cells(entry, judgement)
+    if judgement.is_of_unknown_rows:
+        return (
+            "Shares of single columns are not known, because noise hides the number of rows (about "
+            f"{judgement.total:,.0f}, within {judgement.total_reach:,.0f})."
+        )
     worst = max(columns, key=lambda column: column.error)
     most = f" ({worst.name} the most, {points(worst.error)})" if len(columns) > 1 else ""
     what = "Shares of single columns are" if len(columns) > 1 else f"Shares of {worst.name} are"
