@@ -35,7 +35,7 @@ from dpsql.core.workload import Workload
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.errors import Interrupted
 from dpsql.mechanisms.base import Mechanism, explicit_options, make, registered
-from dpsql.mechanisms.mwem import MWEM
+from dpsql.mechanisms.mwem.mwem import MWEM
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
 

@@ -335,7 +335,7 @@ def test_the_same_workload_in_another_order_is_the_same_release(db, monkeypatch)
 @pytest.mark.medium
 def test_a_published_release_is_read_on_a_smaller_machine(db, monkeypatch):
     """What was released needs no fit, so no memory for one; a new release is refused."""
-    from dpsql.mechanisms import projection
+    from dpsql.mechanisms.projection import projection
 
     db.sql("CREATE TABLE two AS SELECT i % 2 = 0 a, i % 3 = 0 b FROM range(300) r(i)")
     db.protect("two", epsilon=10.0, delta=1e-6)

@@ -72,7 +72,7 @@ def test_a_query_killed_between_charge_and_publication(tmp_path, module, name):
 
 KILL_AT = {
     "after the charge": ("dpsql.engines.duckdb.engine", "DuckDBCounter"),
-    "after the first answer": ("dpsql.mechanisms.projection", "best_total"),
+    "after the first answer": ("dpsql.mechanisms.projection.projection", "best_total"),
     "before the rows are stored": ("dpsql.release.synthesis", "coded"),
 }
 

@@ -2,8 +2,9 @@ r"""Barak et al.: a density on the whole domain, nearest to noisy marginals, by 
 
     h* = argmin over densities h on Ω of  max_f |Σ_x f(x)·h(x) − ã_f|
 
-`dpsql.mechanisms.lp` with Ω* = Ω. The table itself is a density on Ω, so no cell of h* is farther from the truth than
-twice the largest noise. The program has one variable for each record of the domain: for small domains only.
+`dpsql.mechanisms.reduced_space.lp` with Ω* = Ω. The table itself is a density on Ω, so no cell of h* is
+farther from the truth than twice the largest noise. The program has one variable for each record of the domain: for
+small domains only.
 
 Source: Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, Privacy, accuracy, and consistency too. They measure
 Fourier coefficients of Boolean marginals; here the cells are measured, of any domain.
@@ -26,8 +27,8 @@ from dpsql.fitting.rows.linear_program import Codes
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import register
 from dpsql.mechanisms.cell_queries import workload_words
-from dpsql.mechanisms.lp import all_points, whole_promise
-from dpsql.mechanisms.reduced_space import ReducedSpace, functions
+from dpsql.mechanisms.reduced_space.lp import all_points, whole_promise
+from dpsql.mechanisms.reduced_space.space import ReducedSpace, functions
 
 MOST_RECORDS: Final = 5_000
 

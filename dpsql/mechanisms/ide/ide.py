@@ -19,7 +19,7 @@ group_by there are regions only (ε_0 = ε/2); without a region the whole table 
 W_S are cliques of the graph of high mutual information of the prior, W_G nearly independent 1-way marginals
 (`dpsql.strategy.dependence`); how many is fixed by the request, for pure ε-DP is charged before the prior is read.
 
-The estimate is on the prior's rows; with `reach` on more (`dpsql.mechanisms.ide_support`). With `clear` a partial
+The estimate is on the prior's rows; with `reach` on more (`dpsql.mechanisms.ide.support`). With `clear` a partial
 workload has only the cells that stand out of the noise; what no cell covers follows the prior (cases 3 and 4 of
 Definition 3.1). `method := 'exact'` solves the paper's two problems one after the other instead
 (`dpsql.fitting.rows.two_stages`).
@@ -57,8 +57,8 @@ from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register, u
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
-from dpsql.mechanisms.ide_run import Run
-from dpsql.mechanisms.ide_support import REACHES, most_rows, remarks
+from dpsql.mechanisms.ide.run import Run
+from dpsql.mechanisms.ide.support import REACHES, most_rows, remarks
 from dpsql.mechanisms.walk import Walk
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
 from dpsql.runtime.progress import Progress

@@ -5,7 +5,7 @@ The questions share ε so that its parts add up to ε exactly. With s_j the part
 
     ρ = Σ_j (s_j·ε)²/2 = Q·ε²/2,  Q = Σs_j²,   and question j asks for ρ·s_j²/Q
 
-See `dpsql.mechanisms.lp` for the algorithm and its source.
+See `dpsql.mechanisms.reduced_space.lp` for the algorithm and its source.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.linear_queries import linear_part, weighing_seconds
-from dpsql.mechanisms.reduced_settling import left_alone, settle, settling_seconds
-from dpsql.mechanisms.threshold_answers import reach_of_sums, threshold_answers
+from dpsql.mechanisms.reduced_space.settling import left_alone, settle, settling_seconds
+from dpsql.mechanisms.reduced_space.threshold_answers import reach_of_sums, threshold_answers
 from dpsql.mechanisms.threshold_queries import to_measure
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.weighted_rows import WeightedRows

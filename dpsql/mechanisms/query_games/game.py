@@ -61,7 +61,7 @@ def squares(rounds: int) -> int:
 
 
 def by_rule(rho: Fraction, rows: float, queries: int, rounds: int | None, samples: int | None) -> tuple[int, int]:
-    """T and s, where they are not given, by the rule of `dpsql.mechanisms.dualquery.DualQuery`.
+    """T and s, where they are not given, by the rule of `dpsql.mechanisms.query_games.dualquery.DualQuery`.
 
     Args:
         rho: of the game.

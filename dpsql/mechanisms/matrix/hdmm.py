@@ -39,9 +39,9 @@ from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.asks import Marginals, Open
 from dpsql.mechanisms.base import LATER, Mechanism, Outcome, register
 from dpsql.mechanisms.course import Course
-from dpsql.mechanisms.direct import check_additions, check_fit, consistent_bytes, fit_consistent
 from dpsql.mechanisms.facts import Facts
-from dpsql.mechanisms.graph_fits import check_graph, graph_bytes, graph_report, graph_seconds, within_tree
+from dpsql.mechanisms.graph.fits import check_graph, graph_bytes, graph_report, graph_seconds, within_tree
+from dpsql.mechanisms.matrix.direct import check_additions, check_fit, consistent_bytes, fit_consistent
 from dpsql.mechanisms.threshold_queries import refuse_thresholds
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.fitness import Fitness

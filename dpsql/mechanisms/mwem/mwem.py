@@ -62,9 +62,10 @@ from dpsql.mechanisms.costs import (
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.linear_queries import sensitivity_remarks, weighing_seconds
-from dpsql.mechanisms.mwem_asking import ask, asked_of, named
-from dpsql.mechanisms.mwem_foreseen import foreseen_updates
-from dpsql.mechanisms.mwem_iterates import Iterates, Past
+from dpsql.mechanisms.mwem.asking import ask, asked_of, named
+from dpsql.mechanisms.mwem.groups import foreseen_updates
+from dpsql.mechanisms.mwem.iterates import Iterates, Past
+from dpsql.mechanisms.one_way_start import STARTS, singles, told_singles
 from dpsql.mechanisms.promises import (
     check_affords,
     check_mwem_failure,
@@ -74,7 +75,6 @@ from dpsql.mechanisms.promises import (
     mwem_epsilon,
     mwem_rounds,
 )
-from dpsql.mechanisms.singles import STARTS, singles, told_singles
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.mixture import MixtureModel
 from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names

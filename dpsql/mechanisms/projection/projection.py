@@ -63,9 +63,9 @@ from dpsql.mechanisms.asks import Allocated, Ask, LeftOut, Linear, Open, Total
 from dpsql.mechanisms.base import LATER, Mechanism, Outcome, register
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
-from dpsql.mechanisms.hdmm import optimised_shares
 from dpsql.mechanisms.linear_queries import allocated_seconds, beside_linear, linear_of_all
-from dpsql.mechanisms.projection_memory import check_fits
+from dpsql.mechanisms.matrix.hdmm import optimised_shares
+from dpsql.mechanisms.projection.memory import check_fits
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.privacy.distributions import GAUSSIAN

@@ -1,4 +1,4 @@
-"""How large the groups of MWEM become, foreseen from public facts and the charge; see `dpsql.mechanisms.mwem`.
+"""How large the groups of MWEM become, foreseen from public facts and the charge; see `dpsql.mechanisms.mwem.mwem`.
 
 A round joins the columns of what it selects into one group, and updates the group by all that was measured inside it.
 Which candidates are selected is private, and how large a group is decides what an update takes. So the selections are

@@ -51,8 +51,8 @@ from dpsql.mechanisms.base import LATER, Mechanism, Outcome, register
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
-from dpsql.mechanisms.graph_fits import check_installed, graph_report, growth, within_tree
-from dpsql.mechanisms.singles import singles
+from dpsql.mechanisms.graph.fits import check_installed, graph_report, growth, within_tree
+from dpsql.mechanisms.one_way_start import singles
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.graph import GraphModel
 from dpsql.models.model import Model

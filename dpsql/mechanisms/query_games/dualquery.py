@@ -14,7 +14,7 @@ Each draw of round t is an exponential mechanism of range ε_t = 2η(t − 1)/n,
 
 The note's ε_t²/2 is valid and four times looser; pure, the draws add up to ε = η·T(T − 1)·s/n. For accuracy α with
 probability 1 − β: T = 16 ln|Q|/α², η = α/4, s = 48 ln(2|X|T/β)/α², X the set of all records. With `constants :=
-'least'` they are those of the least ρ for that accuracy (`dpsql.mechanisms.query_accuracy`), 0.4 of the paper's.
+'least'` they are those of the least ρ for that accuracy (`dpsql.mechanisms.query_games.accuracy`), 0.4 of the paper's.
 
 With `subsample` a uniform sample of m = 2 ln(2|Q|/β)/α² rows, drawn without replacement, plays in place of all n, with
 α/2 in T, η and s and m in place of n in every ε_t. The run on m rows being (ε_m, δ_m)-DP, the whole is
@@ -27,7 +27,7 @@ does not lower, so what is charged is the ρ of the run on m rows.
 
 With `start := 'marginals'` all 1-way marginals p are measured first, and each round finds `records` records, each of
 which maximises the mean of all queries drawn so far plus λ·(log p_v + Gumbel) for each of its values v, as in
-`dpsql.mechanisms.fem`. The payoff of a round is that of its records on average, so ρ is the same.
+`dpsql.mechanisms.query_games.fem`. The payoff of a round is that of its records on average, so ρ is the same.
 
 Source: Gong 2021, Dual Query; Gaboardi et al. 2014 (arXiv:1402.1526).
 """
@@ -66,9 +66,10 @@ from dpsql.mechanisms.cell_queries import (
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.one_way_start import STARTS, after_singles, left_after
 from dpsql.mechanisms.promises import check_affords, check_part, log_records
-from dpsql.mechanisms.query_accuracy import Accuracy, check_alpha
-from dpsql.mechanisms.query_game import (
+from dpsql.mechanisms.query_games.accuracy import Accuracy, check_alpha
+from dpsql.mechanisms.query_games.game import (
     MOST_ROUNDS,
     USUAL_ROUNDS,
     Parameters,
@@ -80,7 +81,6 @@ from dpsql.mechanisms.query_game import (
     shown,
     squares,
 )
-from dpsql.mechanisms.singles import STARTS, after_singles, left_after
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.journal import SignedQuery

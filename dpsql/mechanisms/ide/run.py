@@ -1,4 +1,4 @@
-"""One run of IDE: what is asked of the curator, and how the prior is moved. The algorithms: `dpsql.mechanisms.ide`."""
+"""One run of IDE: what is asked of the curator, and how the prior is moved. Algorithms: `dpsql.mechanisms.ide.ide`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpsql.fitting.rows.two_stages import two_stages
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.asks import Chosen
 from dpsql.mechanisms.base import Outcome
-from dpsql.mechanisms.ide_support import MEND, every_record, support_of, with_cells
+from dpsql.mechanisms.ide.support import MEND, every_record, support_of, with_cells
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.grouped_rows import GroupedRows
 from dpsql.models.weighted_rows import WeightedRows
@@ -31,7 +31,7 @@ from dpsql.runtime.progress import Progress
 from dpsql.strategy.dependence import Noise, dependent_cliques, independent_columns, mutual_information
 
 if TYPE_CHECKING:
-    from dpsql.mechanisms.ide import IDE
+    from dpsql.mechanisms.ide.ide import IDE
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

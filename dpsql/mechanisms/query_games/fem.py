@@ -1,7 +1,7 @@
 r"""FEM: follow the perturbed leader, the exponential mechanism as the adversary.
 
 The queries are all cells of the workload's marginals, its thresholds, and their negations, as in
-`dpsql.mechanisms.dualquery`.
+`dpsql.mechanisms.query_games.dualquery`.
 
     start     D_0 = s uniform records, which is what the perturbed leader is while there are no queries
     round t   q_t = a query with large q(D) − q(D_{t−1}), by the exponential mechanism, ρ/T
@@ -55,7 +55,7 @@ from dpsql.mechanisms.cell_queries import (
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_BYTES, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
-from dpsql.mechanisms.singles import STARTS, after_singles
+from dpsql.mechanisms.one_way_start import STARTS, after_singles
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.journal import SignedQuery

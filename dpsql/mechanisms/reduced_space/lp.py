@@ -6,9 +6,9 @@ r"""LP: a density on a reduced space whose answers are as near as possible to no
                         of linear queries f, divided by their largest weight, noisy answers of their own
     h*                  = argmin over densities h on Ω* of  max_f |Σ_i f(z_i)·h_i − ã_f|, a linear program
     Y                   rows drawn from h*; for linear queries alone from the h that is as near to them, and nearest to
-                        the 1-way marginals that the points are drawn from (`dpsql.mechanisms.reduced_settling`)
+                        the 1-way marginals that the points are drawn from (`dpsql.mechanisms.reduced_space.settling`)
 
-`dpsql.mechanisms.reduced_space` says how the questions share ε.
+`dpsql.mechanisms.reduced_space.space` says how the questions share ε.
 
 Theorem 2.3. Let |F| count the cells and the constant 1, noise of at most δ on all of them with probability 1 − γ (for
 Laplace noise δ = (b/n)·ln(|F|/γ)), n ≥ δ⁻²·ln(|F|/γ), m ≥ δ⁻²·K·|F|/γ, δ ≤ 1/2, γ < 1/4. If the rows are drawn from a ν
@@ -44,7 +44,7 @@ from dpsql.fitting.rows.linear_program import Codes
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import LATER, register
 from dpsql.mechanisms.cell_queries import workload_words
-from dpsql.mechanisms.reduced_space import ReducedSpace, functions
+from dpsql.mechanisms.reduced_space.space import ReducedSpace, functions
 
 ONE_WAY_SHARE: Final = Fraction(1, 10)
 SPACES: Final = ("auto", "measured", "prior", "uniform")

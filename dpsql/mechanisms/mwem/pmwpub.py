@@ -19,7 +19,7 @@ As it was published (`faithful := true`):
 where n is public; where it is private a hundredth of ρ measures it first.
 
 Source: Liu, Vietri, Steinke, Ullman, Wu 2021 (PMW^Pub, arXiv:2102.08598), Algorithm 1 with α = 1/2; MWEM as in
-`dpsql.mechanisms.mwem`.
+`dpsql.mechanisms.mwem.mwem`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register
 from dpsql.mechanisms.costs import BASE_BYTES, SCORED_SECONDS, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
-from dpsql.mechanisms.mwem_asking import ask
-from dpsql.mechanisms.singles import singles
+from dpsql.mechanisms.mwem.asking import ask
+from dpsql.mechanisms.one_way_start import singles
 from dpsql.mechanisms.threshold_queries import refuse_thresholds
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.weighted_rows import WeightedRows

@@ -14,8 +14,8 @@ The subject of US patents 11,487,765 and 11,841,863.
 With `start := 'marginals'` all 1-way marginals are measured first. The first D′ is fitted to them, and every projection
 meets their cells, too.
 
-T = 1 lists its cells one by one, up to 20,000 of them. More, or whole marginals, are `dpsql.mechanisms.rap_once`. Where
-T or K is 'auto' it is chosen by `dpsql.mechanisms.rap_grid`.
+T = 1 lists its cells one by one, up to 20,000 of them. More, or whole marginals, are `dpsql.mechanisms.rap.one_round`.
+Where T or K is 'auto' it is chosen by `dpsql.mechanisms.rap.grid`.
 
 Source: Aydore et al. 2021, Algorithm 2 (arXiv:2103.06641). The fields' defaults, which `faithful := true` asks for, are
 the paper's, on a grid point.
@@ -42,15 +42,15 @@ from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
 from dpsql.fitting.relaxed.settings import Settings, best_total
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import Target, targets_of
-from dpsql.mechanisms import rap_once
 from dpsql.mechanisms.asks import Ask, Cells, Rounds
 from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, SCORED_BYTES, SCORED_SECONDS, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.one_way_start import STARTS, after_singles, left_after, told_singles
 from dpsql.mechanisms.promises import log_records, rap_bound
-from dpsql.mechanisms.rap_grid import AUTO, grid_point
-from dpsql.mechanisms.singles import STARTS, after_singles, left_after, told_singles
+from dpsql.mechanisms.rap import one_round
+from dpsql.mechanisms.rap.grid import AUTO, grid_point
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.relaxed import RelaxedModel
 from dpsql.privacy.curator import Curator
@@ -126,7 +126,7 @@ class RAP(Mechanism):
     def __post_init__(self) -> None:
         """Check the options."""
         check_word("start", self.start, STARTS)
-        check_word("queries", self.queries, rap_once.QUERIES)
+        check_word("queries", self.queries, one_round.QUERIES)
         check_rounds(self.rounds)
         if isinstance(self.queries_per_round, str):
             check_word("queries_per_round", self.queries_per_round, (AUTO, "a number"))
@@ -146,7 +146,7 @@ class RAP(Mechanism):
         conversion: Conversion = "simple" if self.conversion == "simple" else "tight"
         asked: Ask
         if self._is_whole(domain, workload):
-            asked = rap_once.asked(facts, self.queries)
+            asked = one_round.asked(facts, self.queries)
         elif self.rounds == 1:
             asked = Cells(Fraction(1), _cells(domain, workload))
         else:
@@ -167,7 +167,7 @@ class RAP(Mechanism):
         if cells > 100_000_000:
             raise InvalidArgument(f"the workload has {cells:.3g} cells, too many for rap to score: ask for fewer")
         if self._is_whole(domain, workload):
-            rap_once.check_size(domain, workload)
+            one_round.check_size(domain, workload)
             return
         if self.rounds == 1:
             instead = "give rounds and queries_per_round, which select some, or say mechanism := 'projection'"
@@ -184,7 +184,7 @@ class RAP(Mechanism):
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`: products and their slopes for each query and relaxed row; scores of all cells."""
         if self._is_whole(domain, workload):
-            return rap_once.memory_of(domain, workload, self.relaxed_rows)
+            return one_round.memory_of(domain, workload, self.relaxed_rows)
         order = max((len(clique_of(family)) for family in workload.families), default=1)
         queries = 8 * (order + 3) * self._queries(domain, workload, _USUAL_ROWS) * self.relaxed_rows
         table = 40 * domain.width * self.relaxed_rows
@@ -193,7 +193,7 @@ class RAP(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: scores, and Adam steps, of which a projection takes more where noise is small."""
         if self._is_whole(domain, workload):
-            return rap_once.seconds_of(domain, workload, self.relaxed_rows, self.steps, rows)
+            return one_round.seconds_of(domain, workload, self.relaxed_rows, self.steps, rows)
         each = 2.2e-9 * domain.width + 7.5e-9 * self._queries(domain, workload, rows)
         scored = (5e-10 * self.relaxed_rows + SCORED_SECONDS) * _cells(domain, workload)
         rounds, _ = self._grid(domain, workload, Neighbours.REPLACE_ONE, _USUAL_RHO, rows)
@@ -230,7 +230,7 @@ class RAP(Mechanism):
         facts, said = course.facts, list[Remark]()
         domain, workload = facts.domain, facts.workload
         if self._is_whole(domain, workload):
-            said += rap_once.remarks(facts, left_after(facts, self.start), self.queries)
+            said += one_round.remarks(facts, left_after(facts, self.start), self.queries)
         if self.rounds == 1 and not workload.thresholds:
             noise, cells = cast(float, course.preview()[-1].stddev) / max(1.0, facts.about), _cells(domain, workload)
             proven = rap_bound(log_records(domain), cells, len(workload.cliques), noise, self.relaxed_rows)
@@ -243,7 +243,7 @@ class RAP(Mechanism):
         counted, singles = walk.total(), walk.marginals("")
         if self._is_whole(walk.domain, walk.workload):
             how = (self.relaxed_rows, self.steps, self.learning_rate, self.relaxation)
-            return rap_once.measure_and_fit(walk, counted, singles, how, seed, progress)
+            return one_round.measure_and_fit(walk, counted, singles, how, seed, progress)
         if self.rounds == 1:
             families, domain = walk.workload.families, walk.domain
             queries = [(family, cell) for family in families for cell in range(domain.size(clique_of(family)))]

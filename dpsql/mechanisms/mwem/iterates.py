@@ -1,4 +1,4 @@
-r"""The iterates of MWEM, each computed from what was measured so far: see `dpsql.mechanisms.mwem`.
+r"""The iterates of MWEM, each computed from what was measured so far: see `dpsql.mechanisms.mwem.mwem`.
 
     A_0      uniform, or the product of noisy 1-way marginals
     A_i      A_{i−1} with the groups joined that the newest question touches, tilted by the newest answer, or `passes`

@@ -1,7 +1,7 @@
 """A round of MWEM's question: select the worst answered query or family of queries, and measure it.
 
-See `dpsql.mechanisms.mwem`. Whole marginals and families are selected by the L1 error of their answers, from which the
-noise of measuring them may be taken off; scores are weighted so that one row moves all of them alike.
+See `dpsql.mechanisms.mwem.mwem`. Whole marginals and families are selected by the L1 error of their answers, from which
+the noise of measuring them may be taken off; scores are weighted so that one row moves all of them alike.
 """
 
 from __future__ import annotations

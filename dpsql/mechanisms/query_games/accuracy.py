@@ -22,7 +22,7 @@ from dpsql.core.arguments import check_word
 from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.base import Remark
 from dpsql.mechanisms.promises import dualquery_bound
-from dpsql.mechanisms.query_game import MOST_ROUNDS, Parameters
+from dpsql.mechanisms.query_games.game import MOST_ROUNDS, Parameters
 
 _MOST_DRAWS: Final = 100_000_000
 _SAME: Final = 0.99
