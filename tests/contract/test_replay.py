@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.books import journal, publication
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases import journal, publication
 from dpsql.core.domain import Clique
 from dpsql.core.linear_family import LinearFamily
 from dpsql.core.marginal import Measurement

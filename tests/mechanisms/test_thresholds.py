@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 import dpsql
-from dpsql.books.answers import _choice, _entry
+from dpsql.books.releases.answers import _choice, _entry
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours

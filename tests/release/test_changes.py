@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.books import marking
+from dpsql.books.tables import write_table_ids
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, NotDeclared
 
 OPTIONS = {"relaxed_rows": 8, "steps": 5}
@@ -362,7 +362,7 @@ def test_an_account_that_is_opened_anew_while_a_request_runs_is_not_charged_for_
             db.domain("t", "u", exclude=True)
 
     protect()
-    mark = marking.mark
+    mark = write_table_ids.mark
 
     def late(books, source):
         mark(books, source)
@@ -370,7 +370,7 @@ def test_an_account_that_is_opened_anew_while_a_request_runs_is_not_charged_for_
             other.unprotect("t", reason="a mistake")
         protect(privacy_unit="u", max_rows=1)
 
-    monkeypatch.setattr(marking, "mark", late)
+    monkeypatch.setattr(write_table_ids, "mark", late)
     calls = {
         "table": lambda: db.synthesize("t", 5.0),
         "query": lambda: db.query("SELECT x, count(*) AS n FROM t GROUP BY x", 1.0),

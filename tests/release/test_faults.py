@@ -102,7 +102,7 @@ def test_killed_before_the_charge_costs_nothing(tmp_path):
     path = tmp_path / "bank.duckdb"
     prepare(path)
     script = f"""
-import os, signal, dpsql, dpsql.books.charging as charging
+import os, signal, dpsql, dpsql.books.accounts.charging as charging
 charging.charge = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 dpsql.connect({str(path)!r}).sql({CALL!r}).fetchall()
 """
