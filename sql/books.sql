@@ -28,20 +28,20 @@ CREATE TABLE IF NOT EXISTS dpsql.account (
   retired     BOOLEAN NOT NULL     -- whether nothing more may be charged
 );
 
--- Tables of an account beside the one that it was opened for; the ledger says the same (see dpsql/books/links.py).
+-- Tables of an account beside the one that it was opened for; the ledger says the same (see dpsql/books/tables/links.py).
 CREATE TABLE IF NOT EXISTS dpsql.member (
   source VARCHAR PRIMARY KEY, -- the table, after its schema unless that is main
   number BIGINT NOT NULL,     -- its place among them, a parent before its children
   stated VARCHAR NOT NULL     -- JSON: whose account, and the keys that lead to a unit, or the unit's column
 );
 
--- How a table of an account is known under whatever name it is now (see dpsql/books/marks.py).
+-- How a table of an account is known under whatever name it is now (see dpsql/books/ledger/table_ids.py).
 CREATE TABLE IF NOT EXISTS dpsql.known_table (
   name  VARCHAR NOT NULL, -- the account that it belongs to
   token VARCHAR           -- of the mark in its comment; before version 5 none for the name of a public table
 );
 
--- Which tables are public (see dpsql/books/public_list.py).
+-- Which tables are public (see dpsql/books/tables/public_list.py).
 CREATE TABLE IF NOT EXISTS dpsql.public_table (
   name   VARCHAR PRIMARY KEY, -- in lower case, after its schema unless that is main
   digest VARCHAR              -- of its rows; none where the owner said that no protected row comes under that name

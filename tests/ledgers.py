@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from dpsql.books import heads
+from dpsql.books.ledger import heads
 
 BATCH = 50_000
 

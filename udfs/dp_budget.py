@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from dpsql.books.accounts import list_accounts
-from dpsql.books.members import members_of
-from dpsql.books.store import Books, catalogs_with_books
+from dpsql.books.ledger.accounts import list_accounts
+from dpsql.books.ledger.members import members_of
+from dpsql.books.ledger.store import Books, catalogs_with_books
 from dpsql.privacy.account import Account
 
 from .bridge.declare import Call, Relation

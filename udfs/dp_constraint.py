@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
 from dpsql.evaluation.constraints import parse_predicate

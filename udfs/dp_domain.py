@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
 from dpsql.core.domain import Attribute
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source

@@ -7,8 +7,8 @@ from typing import Any
 
 import duckdb
 
-from dpsql.books.codebook import codebook_rows
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.reading.codebook import codebook_rows
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpsql.books.links import tree_of
-from dpsql.books.store import Books, catalogs_with_books
+from dpsql.books.ledger.store import Books, catalogs_with_books
+from dpsql.books.tables.links import tree_of
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
 from dpsql.owner.links import list_links

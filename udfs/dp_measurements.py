@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from dpsql.books.releases import Entry, find_releases
-from dpsql.books.statements import qualified, read, with_constants
-from dpsql.books.store import Books, catalogs_with_books
+from dpsql.books.ledger.statements import qualified, read, with_constants
+from dpsql.books.ledger.store import Books, catalogs_with_books
+from dpsql.books.releases.releases import Entry, find_releases
 from dpsql.core.names import shorten
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.release.request import LONGEST_NAME

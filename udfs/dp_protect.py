@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpsql.books import facts
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import facts
 from dpsql.core.domain import Attribute
 from dpsql.engines.registry import find_source
 from dpsql.errors import InvalidArgument

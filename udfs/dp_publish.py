@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from dpsql.books import ledger, shown, verification
-from dpsql.books.schema import write_schema
-from dpsql.books.shown import Shown
-from dpsql.books.store import Books
+from dpsql.books.accounts import verification
+from dpsql.books.ledger import ledger
+from dpsql.books.ledger.store import Books
+from dpsql.books.people import published_tables
+from dpsql.books.people.published_tables import Shown
+from dpsql.books.releases.schema import write_schema
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.errors import InvalidArgument
 
@@ -75,7 +77,7 @@ def publish_release(
     Raises:
         NotOwner: the owner's functions are switched off.
         UnknownName: there is no such release, or no active user of a name in the audience.
-        InvalidArgument: see `dpsql.books.shown.show`.
+        InvalidArgument: see `dpsql.books.people.published_tables.show`.
     """
     instance.check_owner(DpPublish.name)
     catalog, entry = find_release(instance, str(release))
@@ -91,6 +93,6 @@ def publish_release(
 
         def work() -> Shown:
             ledger.look(books)
-            return shown.show(books, entry, name, audience, comment)
+            return published_tables.show(books, entry, name, audience, comment)
 
         return ledger.commit(books, work)

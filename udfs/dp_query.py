@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.books.publication import stored_as_text
-from dpsql.books.releases import Entry, rows_table
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases.publication import stored_as_text
+from dpsql.books.releases.releases import Entry, rows_table
 from dpsql.engines.duckdb.frames import length
 from dpsql.errors import DomainTooLarge
 from dpsql.privacy.distributions import GAUSSIAN

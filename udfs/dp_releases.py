@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from dpsql.books.releases import guarantees
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases.releases import guarantees
 
 from .bridge.declare import Call, Relation
 from .extension import SqlFunction

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.books.releases import Entry, rows_table
+from dpsql.books.releases.releases import Entry, rows_table
 from dpsql.mechanisms.base import options, registered
 from dpsql.release.pipeline import produce, published
 from dpsql.release.request import DEFAULT_MECHANISM, Request

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.books.marks import Seen, share
+from dpsql.books.ledger.table_ids import Seen, share
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.names import SEAL, current_schema
 from dpsql.engines.duckdb.settings import owned, pin, remember, script, seal

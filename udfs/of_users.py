@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.books import limits, people, seen, shown
-from dpsql.books.accounts import find_account
-from dpsql.books.releases import Entry, find_releases
-from dpsql.books.store import Books
+from dpsql.books.ledger.accounts import find_account
+from dpsql.books.ledger.store import Books
+from dpsql.books.people import limits, people, published_tables, visible_names
+from dpsql.books.releases.releases import Entry, find_releases
 from dpsql.core.names import shorten
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.errors import UnknownName
@@ -65,8 +65,8 @@ def release_rows(instance: Instance, by: str) -> list[Row]:
     with instance.lookup() as cursor:
         books = books_of(cursor, instance)
         person = people.require_person(books, by)
-        own = seen.own_numbers(books, by) if person.role == "analyst" else []
-        told = shown.shown_to(books, by)
+        own = visible_names.own_numbers(books, by) if person.role == "analyst" else []
+        told = published_tables.shown_to(books, by)
         names = {one.release: one.name for one in told}
         rows = [_row(_of_number(books, number), place, names.get(number)) for place, number in enumerate(own, 1)]
         others = [one for one in told if one.release not in own]
@@ -98,7 +98,7 @@ def find_own(instance: Instance, text: str, by: str) -> tuple[str, Entry]:
     with instance.lookup() as cursor:
         books = books_of(cursor, instance)
         people.require_person(books, by, role="analyst")
-        found = seen.find_seen(books, text, by, shown_too=False)
+        found = visible_names.find_seen(books, text, by, shown_too=False)
     if len(found) != 1:
         count = "several releases are" if found else "no release is"
         raise UnknownName(f"{count} called {shorten(text)!r}: give a number or key of dp_releases()")

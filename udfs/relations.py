@@ -10,9 +10,9 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from dpsql.books import ledger
-from dpsql.books.statements import qualified, read, with_constants
-from dpsql.books.store import Books, catalogs_with_books
+from dpsql.books.ledger import ledger
+from dpsql.books.ledger.statements import qualified, read, with_constants
+from dpsql.books.ledger.store import Books, catalogs_with_books
 from dpsql.engines.duckdb.names import current_schema
 
 from .bridge.declare import Relation

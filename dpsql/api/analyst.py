@@ -16,11 +16,11 @@ from sqlglot import exp
 
 from dpsql.api.arguments import arguments_of
 from dpsql.api.errors import needs, own_errors
-from dpsql.books.chain import Link
-from dpsql.books.people import require_person
-from dpsql.books.releases import Entry, find_releases, rows_table
-from dpsql.books.shown import Shown, shown_to
-from dpsql.books.unchanged import point, still
+from dpsql.books.ledger.chain import Link
+from dpsql.books.ledger.unchanged import point, still
+from dpsql.books.people.people import require_person
+from dpsql.books.people.published_tables import Shown, shown_to
+from dpsql.books.releases.releases import Entry, find_releases, rows_table
 from dpsql.core.names import shorten
 from dpsql.core.roles import SERVED, role_for
 from dpsql.errors import DpsqlError, NotAllowed, UnknownName
@@ -85,7 +85,7 @@ class Analyst:
         """Refuse a user who may do nothing any more, or has not at least that role.
 
         Raises:
-            NotAllowed: see `dpsql.books.people.require_person`; or they have another token than before.
+            NotAllowed: see `dpsql.books.people.people.require_person`; or they have another token than before.
         """
         with self._instance.lookup() as cursor:
             found = require_person(books_of(cursor, self._instance), self.name, role=role)
@@ -139,7 +139,7 @@ class Analyst:
             return point(books_of(cursor, self._instance))
 
     def still(self, before: Link) -> Link | None:
-        """See `dpsql.books.unchanged.still`."""
+        """See `dpsql.books.ledger.unchanged.still`."""
         with self._instance.lookup() as cursor:
             return still(books_of(cursor, self._instance), before)
 

@@ -16,7 +16,7 @@ from dpsql.api.release import Release
 from dpsql.api.reports import Reports, as_plan
 from dpsql.api.request_arguments import RequestArguments
 from dpsql.api.signatures import of_requests
-from dpsql.books.verification import check_all
+from dpsql.books.accounts.verification import check_all
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.sandbox import stopped_by
 from dpsql.release.pipeline import produce

@@ -19,7 +19,7 @@ from dpsql.api.database import Database, connect
 from dpsql.api.output import folded, terminal_width
 from dpsql.api.proposing.propose import propose
 from dpsql.api.proposing.script import Script
-from dpsql.books.statements import read_text
+from dpsql.books.ledger.statements import read_text
 from dpsql.engines.duckdb.calls import literal
 from dpsql.errors import DpsqlError, InvalidArgument
 

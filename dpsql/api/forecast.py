@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from dpsql.books.releases import published
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases.releases import published
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.release.remedies import ASSUMED_ROWS, SIZES, Scenario, forecast_words, remedies, scenario_of
 from dpsql.release.synthesis import Resolved

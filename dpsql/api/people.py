@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpsql.api.analyst import Analyst
 from dpsql.api.owner import Owner
-from dpsql.books import ledger, limits, people, shown, verification
-from dpsql.books.credentials import ITERATIONS, Credential, credential_of_nobody
-from dpsql.books.limits import Limit, set_limit
-from dpsql.books.origin import identity
-from dpsql.books.shown import Shown
-from dpsql.books.store import Books
+from dpsql.books.accounts import verification
+from dpsql.books.ledger import ledger
+from dpsql.books.ledger.origin import identity
+from dpsql.books.ledger.store import Books
+from dpsql.books.people import limits, people, published_tables
+from dpsql.books.people.credentials import ITERATIONS, Credential, credential_of_nobody
+from dpsql.books.people.limits import Limit, set_limit
+from dpsql.books.people.published_tables import Shown
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_source
 from dpsql.errors import BooksError, InvalidArgument, UnknownName
@@ -155,7 +157,7 @@ class People(Owner):
         ...     db.for_analyst("alice").published()
         []
         """
-        self.users.change("unpublish", lambda books: shown.hide(books, name))
+        self.users.change("unpublish", lambda books: published_tables.hide(books, name))
 
 
 class Users:
@@ -261,7 +263,7 @@ class Users:
         def work(books: Books) -> None:
             people.revoke_person(books, name)
             limits.remove_limits(books, name)
-            shown.forget(books, name)
+            published_tables.forget(books, name)
 
         self.change("users.revoke", work)
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.api.errors import own_errors
 from dpsql.api.farthest import farthest
-from dpsql.books.releases import Entry, rows_table
+from dpsql.books.releases.releases import Entry, rows_table
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.duckdb.reading import missing, value
 from dpsql.engines.duckdb.types import text_of

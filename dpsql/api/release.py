@@ -15,9 +15,9 @@ from dpsql.api.errors import own_errors
 from dpsql.api.html import table
 from dpsql.api.private_truth import truth_of
 from dpsql.api.relation import Relation
-from dpsql.books.releases import Entry, rows_table
-from dpsql.books.schema import write_schema
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases.releases import Entry, rows_table
+from dpsql.books.releases.schema import write_schema
 from dpsql.core.names import pick, shorten
 from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 from dpsql.release.judgement import Judgement

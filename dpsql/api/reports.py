@@ -10,8 +10,8 @@ from dpsql.api.people import People
 from dpsql.api.release import Release
 from dpsql.api.request_arguments import RequestArguments
 from dpsql.api.signatures import of_requests
-from dpsql.books.accounts import find_account
-from dpsql.books.store import Books
+from dpsql.books.ledger.accounts import find_account
+from dpsql.books.ledger.store import Books
 from dpsql.engines.registry import find_source
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.report.facts import check_synthetic

@@ -2,8 +2,8 @@
 
 Views that it names are looked through too. What stays in the table are values: the clock's and random ones tell nothing
 of any row, and a release that reads the table is made again with the same ones. A view that calls them is not read as
-public: see `dpsql.books.reads`. Numbers of a sequence tell how many came before, perhaps of a protected table; and
-members of an ENUM type may have been made from protected rows.
+public: see `dpsql.books.reading.reads`. Numbers of a sequence tell how many came before, perhaps of a protected table;
+and members of an ENUM type may have been made from protected rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlglot import TokenType
 from sqlglot.errors import SqlglotError
 
 from dpsql.api.wording import Wording
-from dpsql.books.reads import Unclear, check_calls
+from dpsql.books.reading.reads import Unclear, check_calls
 from dpsql.core.functions import TABLES, having
 from dpsql.core.functions import Trait as T
 from dpsql.core.names import fold

@@ -8,7 +8,8 @@ swaps lead to the same tables. What is doubtful is never public:
     after     tables that were made or changed from public rows are listed as they are now; in a transaction at its end
 
 A process that dies in between leaves a table with other rows than it is listed with, which is a suspect. Statements on
-a DuckDB connection of one's own are not seen, so what they make or change is one, too: see `dpsql.books.public_list`.
+a DuckDB connection of one's own are not seen, so what they make or change is one, too: see
+`dpsql.books.tables.public_list`.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ import duckdb
 from dpsql.api.caller import Named
 from dpsql.api.statement_values import READERS, Ask, check_values
 from dpsql.api.wording import Name, Wording, wording_of
-from dpsql.books import marking
-from dpsql.books.marks import Identity, Listed, list_tables, seen_by
-from dpsql.books.public import is_protected
-from dpsql.books.reads import Unclear
-from dpsql.books.same_rows import holds_files
-from dpsql.books.store import Books, catalogs_with_books
+from dpsql.books.ledger.store import Books, catalogs_with_books
+from dpsql.books.ledger.table_ids import Identity, Listed, list_tables, seen_by
+from dpsql.books.reading.reads import Unclear
+from dpsql.books.tables import write_table_ids
+from dpsql.books.tables.public import is_protected
+from dpsql.books.tables.same_rows import holds_files
 from dpsql.core.names import fold
 from dpsql.engines.registry import find_parts
 from dpsql.errors import DpsqlError
@@ -201,13 +202,13 @@ class _Watch:
             if self.verdict is not Verdict.PUBLIC:
                 self._let_leave(identity, table)
             elif table is not None and identity not in self.changes.made | self.changes.changed.keys():
-                marking.begin_change(Books(self.cursor, table.catalog), table)
+                write_table_ids.begin_change(Books(self.cursor, table.catalog), table)
                 self.changes.changed[identity] = table
 
     def _let_leave(self, identity: Identity, table: Listed | None) -> None:
         self.changes.made.discard(identity)
         if table is not None:
-            marking.leave(Books(self.cursor, table.catalog), table, surely=self.verdict is Verdict.PROTECTED)
+            write_table_ids.leave(Books(self.cursor, table.catalog), table, surely=self.verdict is Verdict.PROTECTED)
         elif (seen := seen_by(self.cursor)) is not None:
             seen.doubt(identity, surely=self.verdict is Verdict.PROTECTED)
 
@@ -223,7 +224,7 @@ class _Watch:
         names = {name[-1] for name in (*self.wording.targets, *(self.wording.names if renames else ()))}
         for catalog in {str(row[0]) for row in self.visible if fold(row[2]) in names} | {self.home[0]}:
             if catalog in catalogs_with_books(self.cursor):
-                marking.end_words(Books(self.cursor, catalog), names)
+                write_table_ids.end_words(Books(self.cursor, catalog), names)
 
     def after(self) -> None:
         """Note what the statement made; outside of a transaction, list it and what it changed."""
@@ -330,7 +331,7 @@ def _let_leave_by_name(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> N
         return
     for table in list_tables(cursor):
         if table.identity in seen.surely and changes.left.get(table.identity) != table.key:
-            marking.leave(Books(cursor, table.catalog), table, surely=True)
+            write_table_ids.leave(Books(cursor, table.catalog), table, surely=True)
             changes.left[table.identity] = table.key
 
 
@@ -343,7 +344,7 @@ def _settle(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
     changes.changed.clear()
     listed = {table.identity: table for table in list_tables(cursor)}
     for catalog in {table.catalog for identity, table in listed.items() if identity in made or identity in changed}:
-        marking.end_changes(
+        write_table_ids.end_changes(
             Books(cursor, catalog),
             [table for identity, table in listed.items() if identity in made and table.catalog == catalog],
             [

@@ -1,23 +1,31 @@
 """The books of a database: accounts, charges, answers, releases, in a chain with a head outside; what is public.
 
-One job a file; their functions take a `Books`.
+A folder a room, and one job a file; their functions take a `Books`. Each room imports those below it only.
 
-    store          `Books`: statements and transactions, on the schema `dpsql` of one database
-    migration      tables of older versions;  statements: the SQL of `sql/`
-    origin         neither lost nor copied
+    accounts/  charging      pay for a release;  changes: raise, reset, …
+               verification  whether all fits together;  acceptance: what the owner decides where it does not
 
-    chain          events that no one changes unnoticed;  keys: who may write them;  heads: what a file outside knows
-    ledger         look at the chain, record an event, bring the head up to it
-    verification   whether all fits together;  acceptance: what the owner decides where it does not
+    reading/   reads         what a query reads;  lineage: what a name in FROM means
+               references    public values;  codebook, dimensions: public tables that are joined;  priors: public rows
 
-    protection     a table gets an account, or loses an unused one;  accounts: read them;  changes: raise, reset, …
-    facts          declared domains and constraints
-    marks          how a table is known under another name;  marking: the books' side of it
+    people/    people        users and their tokens' verifiers (credentials);  limits: what they may cause
+               visible_names    what a user sees;  published_tables: what the owner shows
 
-    charging       pay for a release;  releases: find it;  journal: store what was measured;  answers: as rows
-    reuse          measurements of earlier releases
-    publication    write, read back, publish;  stopped: go on, or fail;  hollow: published without rows, once
+    releases/  releases      find them;  journal: store what was measured;  questions, answers: as texts and rows
+               reuse         measurements of earlier releases
+               publication   write, read back, publish;  schema: linked tables;  stopped: go on, or fail
+               empty_releases   published without rows, once
 
-    public         which tables are public;  reads: what a query reads;  lineage: what a name in FROM means
-    references     public values;  dimensions: public tables that are joined;  priors: public rows
+    tables/    protection    a table gets an account, or loses an unused one;  links: other tables of an account
+               facts         declared domains and constraints;  computed: columns;  owner_facts: read off the rows
+               write_table_ids  mark tables, and find them under other names
+               public        which tables are public;  public_list: how that is known
+               sources       rows that are elsewhere;  same_rows: whether they have a budget already;  table_keys
+
+    ledger/    store         `Books`: statements and transactions, on the schema `dpsql` of one database
+               ledger        look at the chain, record an event, bring the head up to it
+               chain         events that no one changes unnoticed;  keys: who may write them;  heads: the file outside
+               accounts, members   as rows, and as the ledger states them;  unchanged: only releases went on
+               origin        neither lost, nor copied;  table_ids: the marks by which tables are known
+               migration     tables of older versions;  statements: the SQL of `sql/`
 """

@@ -6,7 +6,7 @@ with the catalogue of each DuckDB in `dpsql.engines.duckdb.versions`: a new func
 nowhere else. Who asks:
 
     dpsql.service.allowed            what users of the service may call
-    dpsql.books.reads                what a view may call that is read as public
+    dpsql.books.reading.reads                what a view may call that is read as public
     dpsql.api.statement_values       what a statement may call too whose table is then public
     dpsql.evaluation.sandbox         what people's expressions may call, in an empty database, and what is said there
                                      around the answers of a query

@@ -144,7 +144,7 @@ def computed_values(source: Source, domain: Domain, frame: Columns) -> dict[str,
     Args:
         source: whose columns they are.
         domain: of the synthetic table.
-        frame: of its rows, as `dpsql.books.publication.publish` wants it.
+        frame: of its rows, as `dpsql.books.releases.publication.publish` wants it.
 
     Raises:
         InvalidArgument: an expression cannot be evaluated.

@@ -223,7 +223,7 @@ def settle_bins(
         domain: of all attributes.
         allowed: facts; the rows' codes satisfy them already.
         codes: shape (rows, attributes).
-        frame: of the rows, as `dpsql.books.publication.publish` wants it; its ticks are changed.
+        frame: of the rows, as `dpsql.books.releases.publication.publish` wants it; its ticks are changed.
         generator: of the draws.
     """
     binned = [part for part in allowed if any(domain.by_name[name].kind == "bins" for name in part.clique)]

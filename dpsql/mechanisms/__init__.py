@@ -1,9 +1,9 @@
-"""Mechanisms by name: importing this package registers those of all its files."""
+"""Mechanisms by name: importing this package registers those of all its files, a folder for each family."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
-for _module in sorted(iter_modules(__path__), key=lambda module: module.name):
-    import_module(f"{__name__}.{_module.name}")
+for _module in sorted(walk_packages(__path__, f"{__name__}."), key=lambda module: module.name):
+    import_module(_module.name)

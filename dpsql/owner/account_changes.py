@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.books import acceptance, changes, ledger, links, marking, origin, protection, verification
-from dpsql.books.accounts import list_accounts
-from dpsql.books.members import find_member
-from dpsql.books.public import elsewhere
-from dpsql.books.store import Books
+from dpsql.books.accounts import acceptance, changes, verification
+from dpsql.books.ledger import ledger, origin
+from dpsql.books.ledger.accounts import list_accounts
+from dpsql.books.ledger.members import find_member
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import links, protection, write_table_ids
+from dpsql.books.tables.public import elsewhere
 from dpsql.engines.duckdb.cursors import Cursor, EngineError
 from dpsql.engines.source import Source
 from dpsql.errors import BooksError, InvalidArgument
@@ -97,10 +99,10 @@ def settle(cursor: Cursor, catalog: str, reason: str, source: Source | None = No
     books = Books(cursor, catalog if source is None else source.catalog)
     verification.check(books)
     if source is not None:
-        holder = marking.holder(books, source)
+        holder = write_table_ids.holder(books, source)
         if holder is not None:
             raise InvalidArgument(f"table is {source.name!r}, which is protected: {elsewhere(source, holder)}")
-    marking.settle(books, reason, source)
+    write_table_ids.settle(books, reason, source)
 
 
 def _checked(cursor: Cursor, source: Source, reason: str) -> Books:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.books import facts
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import facts
 from dpsql.core.constraint import Constraint, components
 from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.cursors import Cursor

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.books.references import reference_values
+from dpsql.books.reading.references import reference_values
 from dpsql.core.column_types import column_type, kind_of, public_type
 from dpsql.core.domain import Attribute, equal_width
 from dpsql.core.readings import ALL as FORMS

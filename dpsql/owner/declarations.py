@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dpsql.books import facts
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import facts
 from dpsql.core.domain import Attribute
 from dpsql.core.names import pick
 from dpsql.engines.duckdb.cursors import Cursor

@@ -16,8 +16,8 @@ from typing import Final, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.books.releases import Entry, find_releases, rows_table
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases.releases import Entry, find_releases, rows_table
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_family import LinearFamily
 from dpsql.core.names import pick, quote, shorten

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dpsql.books import links, marking
-from dpsql.books.accounts import find_account, list_accounts
-from dpsql.books.facts import declared
-from dpsql.books.members import Member, find_member, list_members
-from dpsql.books.public import check_unclaimed
-from dpsql.books.store import Books
-from dpsql.books.table_keys import primary_key
+from dpsql.books.ledger.accounts import find_account, list_accounts
+from dpsql.books.ledger.members import Member, find_member, list_members
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import links, write_table_ids
+from dpsql.books.tables.facts import declared
+from dpsql.books.tables.public import check_unclaimed
+from dpsql.books.tables.table_keys import primary_key
 from dpsql.core.tree import MOST_CHILDREN, Link
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic
@@ -261,7 +261,7 @@ def _not_promised(books: Books, member: Member) -> str:
     others = []
     for own, table, _ in rows:
         target = Source(source.catalog, source.schema, table, ())
-        if tuple(own) != member.link.key and marking.protects(books, target.key):
+        if tuple(own) != member.link.key and write_table_ids.protects(books, target.key):
             others.append(f"{', '.join(own)} ({table})")
     if not others:
         return ""

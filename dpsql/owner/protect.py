@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from dpsql.books import facts, marking, protection
-from dpsql.books.accounts import find_account, list_accounts
-from dpsql.books.links import declared_beside, link_of, path_of
-from dpsql.books.public import check_unclaimed, elsewhere
-from dpsql.books.store import Books, catalogs_with_books
+from dpsql.books.ledger.accounts import find_account, list_accounts
+from dpsql.books.ledger.store import Books, catalogs_with_books
+from dpsql.books.tables import facts, protection, write_table_ids
+from dpsql.books.tables.links import declared_beside, link_of, path_of
+from dpsql.books.tables.public import check_unclaimed, elsewhere
 from dpsql.core.column_types import lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold
@@ -177,7 +177,7 @@ def account_of(books: Books, source: Source) -> Account:
         NotProtected: it has none, or belongs to that of another name.
         InvalidArgument: its privacy unit's column is not what it was.
     """
-    holder = marking.holder(books, source)
+    holder = write_table_ids.holder(books, source)
     if holder is not None and holder != source.key:
         raise NotProtected(elsewhere(source, holder))
     account = find_account(books, source.key)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from dpsql.books import facts, links
-from dpsql.books.accounts import find_account
-from dpsql.books.members import Member, find_member
-from dpsql.books.public import check_unclaimed
-from dpsql.books.store import Books
+from dpsql.books.ledger.accounts import find_account
+from dpsql.books.ledger.members import Member, find_member
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import facts, links
+from dpsql.books.tables.public import check_unclaimed
 from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute
 from dpsql.engines.duckdb.cursors import Cursor

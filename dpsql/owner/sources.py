@@ -7,10 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dpsql.books import sources
-from dpsql.books.accounts import find_account
-from dpsql.books.sources import Registration
-from dpsql.books.store import Books
+from dpsql.books.ledger.accounts import find_account
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import sources
+from dpsql.books.tables.sources import Registration
 from dpsql.core.names import shorten
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.names import current_schema, split_name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.books.links import path_of
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables.links import path_of
 from dpsql.core.column_types import column_type, lists_members
 from dpsql.engines.source import Column, Source
 from dpsql.engines.source_path import reached

@@ -1,7 +1,7 @@
 """The questions of the curator, as values: what was asked, as far as a journal tells questions apart.
 
 Each has one `text`, which the books keep for good. A release that was interrupted goes on only if it asks the same
-texts in the same order, so the text of a question must never change. `dpsql.books.questions` reads texts back.
+texts in the same order, so the text of a question must never change. `dpsql.books.releases.questions` reads texts back.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.books.releases import Entry
+from dpsql.books.releases.releases import Entry
 from dpsql.core.workload import Workload
 from dpsql.errors import DpsqlError
 from dpsql.language.workloads import parse_workload

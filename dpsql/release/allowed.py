@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dpsql.books import limits
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.people import limits
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.source import Source
 from dpsql.privacy.account import Account

@@ -30,9 +30,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.books import facts, publication
-from dpsql.books.releases import Entry, find_release
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases import publication
+from dpsql.books.releases.releases import Entry, find_release
+from dpsql.books.tables import facts
 from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute, Domain, attribute_from, equal_width
 from dpsql.engines.duckdb.cursors import Cursor

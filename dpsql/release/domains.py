@@ -9,8 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from dpsql.books import facts
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import facts
 from dpsql.core.column_types import kind_of
 from dpsql.core.domain import Attribute
 from dpsql.engines.duckdb.cursors import Cursor

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.books.releases import Entry
+from dpsql.books.releases.releases import Entry
 from dpsql.core.domain import Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.steps import released_ticks
@@ -81,7 +81,7 @@ def _total(entry: Entry, measured: Sequence[Measurement], model: Model) -> int:
 def coded(
     domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Codes, and for bins ticks drawn inside them, as `dpsql.books.publication.publish` wants them."""
+    """Codes, and for bins ticks drawn inside them, as `dpsql.books.releases.publication.publish` wants them."""
     bins = [place for place, attribute in enumerate(domain) if attribute.kind == "bins"]
     inside = tied(domain, codes, {place: generator.random(len(codes)) for place in bins}, generator)
     columns: dict[str, np.ndarray[Any, Any]] = {}

@@ -20,9 +20,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.books import journal, releases
-from dpsql.books.seen import visible
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.people.visible_names import visible
+from dpsql.books.releases import journal, releases
 from dpsql.core.domain import Attribute, Clique
 from dpsql.core.marginal import Measurement
 from dpsql.engines.duckdb.frames import Columns

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.books import publication
-from dpsql.books.publication import Rows
-from dpsql.books.releases import Entry
+from dpsql.books.releases import publication
+from dpsql.books.releases.publication import Rows
+from dpsql.books.releases.releases import Entry
 from dpsql.core.marginal import Measurement
 from dpsql.core.unit_row import UnitRow
 from dpsql.evaluation.computed import computed_values
@@ -123,7 +123,7 @@ def _rows(
 
 
 def _stated(members: Members, table: str, drawn: DrawnTable) -> dict[str, Any]:
-    """What the release says of a table; see `dpsql.books.releases.ReleasedTable`."""
+    """What the release says of a table; see `dpsql.books.releases.releases.ReleasedTable`."""
     link, stated = members.tree.link_of.get(table), {"table": table, "rows": len(drawn.codes)}
     primary, named = members.of[table].primary, {below.references for below in members.tree.children(table)}
     if primary and members.is_unique(table, primary):

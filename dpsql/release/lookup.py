@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from dpsql.books.dimensions import load
-from dpsql.books.lineage import Tables
-from dpsql.books.links import beside, declared_beside, link_of, unit_columns
-from dpsql.books.seen import alone_for, find_seen, find_table
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.people.visible_names import alone_for, find_seen, find_table
+from dpsql.books.reading.dimensions import load
+from dpsql.books.reading.lineage import Tables
+from dpsql.books.tables.links import beside, declared_beside, link_of, unit_columns
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_family import LinearFamily

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dpsql.books.accounts import account_key
-from dpsql.books.facts import constraints, declared
-from dpsql.books.links import table_of, tree_of
-from dpsql.books.store import Books
-from dpsql.books.table_keys import primary_key
+from dpsql.books.ledger.accounts import account_key
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables.facts import constraints, declared
+from dpsql.books.tables.links import table_of, tree_of
+from dpsql.books.tables.table_keys import primary_key
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.tree import Link, Tree

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from dpsql.books.links import beside
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables.links import beside
 from dpsql.core.constraint import Constraint
 from dpsql.core.domain import Attribute
 from dpsql.engines.source import Source

@@ -18,17 +18,19 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from dpsql.books import charging, marking, stopped
-from dpsql.books.charging import Charge, pure_charged
-from dpsql.books.facts import constraints
-from dpsql.books.hollow import is_hollow, withdraw
-from dpsql.books.journal import BooksJournal
-from dpsql.books.limits import payer_of
-from dpsql.books.links import bound_of
-from dpsql.books.releases import Entry, find_release
-from dpsql.books.reuse import measurements_for
-from dpsql.books.stopped import MOST_RETRIES
-from dpsql.books.store import Books
+from dpsql.books.accounts import charging
+from dpsql.books.accounts.charging import Charge, pure_charged
+from dpsql.books.ledger.store import Books
+from dpsql.books.people.limits import payer_of
+from dpsql.books.releases import stopped
+from dpsql.books.releases.empty_releases import is_hollow, withdraw
+from dpsql.books.releases.journal import BooksJournal
+from dpsql.books.releases.releases import Entry, find_release
+from dpsql.books.releases.reuse import measurements_for
+from dpsql.books.releases.stopped import MOST_RETRIES
+from dpsql.books.tables import write_table_ids
+from dpsql.books.tables.facts import constraints
+from dpsql.books.tables.links import bound_of
 from dpsql.core.column_types import public_type
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Domain
@@ -219,7 +221,7 @@ def published(work: Work, cursor: Cursor) -> Entry | None:
 
 def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     """Charge a new release; nothing private was read for it so far."""
-    marking.mark(books, work.source)
+    write_table_ids.mark(books, work.source)
     engine.check(work.source)
     budget = work.affordable(engine, books)
     words = recorded_promise(budget, work.account.neighbours, work.failure or 0.0)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.books import journal, releases
-from dpsql.books.releases import Entry, rows_table
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases import journal, releases
+from dpsql.books.releases.releases import Entry, rows_table
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Family, threshold_counts

@@ -19,9 +19,9 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from dpsql.books import publication
-from dpsql.books.releases import Entry, find_release
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases import publication
+from dpsql.books.releases.releases import Entry, find_release
 from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.frames import Columns, length

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from dpsql.books import publication
-from dpsql.books.facts import constraints
-from dpsql.books.links import bound_of
-from dpsql.books.priors import find_prior, load_prior
-from dpsql.books.releases import Entry, find_release, no_rows
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.reading.priors import find_prior, load_prior
+from dpsql.books.releases import publication
+from dpsql.books.releases.releases import Entry, find_release, no_rows
+from dpsql.books.tables.facts import constraints
+from dpsql.books.tables.links import bound_of
 from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
 from dpsql.engines.duckdb.cursors import Cursor

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.books.releases import Entry
+from dpsql.books.releases.releases import Entry
 from dpsql.release.advice import advice_on
 from dpsql.release.judgement import Judgement
 

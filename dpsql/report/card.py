@@ -19,7 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from dpsql.books.releases import Entry
+from dpsql.books.releases.releases import Entry
 from dpsql.core.digits import up
 from dpsql.core.domain import Attribute
 from dpsql.errors import DpsqlError, InvalidArgument

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dpsql.books.accounts import account_now
-from dpsql.books.facts import constraints
-from dpsql.books.looked import fact_of, tables_of
-from dpsql.books.releases import Entry
-from dpsql.books.store import Books
+from dpsql.books.ledger.accounts import account_now
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases.releases import Entry
+from dpsql.books.tables.facts import constraints
+from dpsql.books.tables.owner_facts import fact_of, tables_of
 from dpsql.core.domain import Attribute
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.account import Account

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpsql.books.looked import tables_of
+from dpsql.books.tables.owner_facts import tables_of
 from dpsql.core.digits import down, up
 from dpsql.core.domain import Clique
 from dpsql.errors import DpsqlError

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpsql.api import owner_door
-from dpsql.books.credentials import new_token
+from dpsql.books.people.credentials import new_token
 from dpsql.core.roles import CHARGING, ROLES, SERVED
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.runtime.progress import Quiet

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from dpsql.books.keys import VARIABLE
+from dpsql.books.ledger.keys import VARIABLE
 from dpsql.errors import DpsqlError, InvalidArgument
 
 from .certificate import certificate_beside, check_certificate

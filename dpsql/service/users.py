@@ -18,7 +18,7 @@ from .directory import Bound, Columns, Credential, Known, Published
 
 if TYPE_CHECKING:
     from dpsql.api.database import Database
-    from dpsql.books import credentials
+    from dpsql.books.people import credentials
 
 _KEPT: Final = 256
 """Calls whose binding is kept."""

@@ -17,8 +17,8 @@ from dpsql.api.cli import main
 from dpsql.api.comparing.compare import Settings
 from dpsql.api.comparing.comparison import Comparison
 from dpsql.api.comparing.copied import copy, restore
-from dpsql.books import facts
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import facts
 from dpsql.errors import InvalidArgument, NotOwner, NotProtected, UnknownName
 from dpsql.owner.protect import account_of, domain_of
 from tests.api.test_evaluate import books_of

@@ -11,8 +11,8 @@ from dpsql.udfs import FUNCTIONS
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import verification
-from dpsql.books.store import Books
+from dpsql.books.accounts import verification
+from dpsql.books.ledger.store import Books
 from dpsql.core.roles import SERVED
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, NotAllowed, NotOwner, UnknownName
 

@@ -79,7 +79,7 @@ def load(table: str, neighbours: str, delta: float, *, public: bool = False):
     With `public` a random twentieth of the rows is no part of it, but of the table `public`.
     """
     import dpsql
-    from dpsql.books.store import Books
+    from dpsql.books.ledger.store import Books
     from dpsql.owner.protect import domain_of
 
     sizes = json.loads((DATA / f"{table}_coded_domain.json").read_text())

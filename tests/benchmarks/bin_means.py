@@ -18,8 +18,8 @@ import math
 import numpy as np
 
 import dpsql
-from dpsql.books.facts import declared
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables.facts import declared
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.registry import find_source
 from dpsql.privacy.accounting import make_budget

@@ -27,7 +27,7 @@ from dpsql.fitting.rows.multiplicative_weights import Factored
 from dpsql.fitting.rows.two_stages import two_stages
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.promises import mwem_bound, rap_bound
-from dpsql.mechanisms.query_game import Parameters, original_epsilon
+from dpsql.mechanisms.query_games.game import Parameters, original_epsilon
 from dpsql.privacy.accounting import simple_epsilon, simple_rho, zcdp_epsilon, zcdp_rho
 from dpsql.runtime.progress import Quiet
 

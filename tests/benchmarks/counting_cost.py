@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
 from dpsql.engines.costs import foretell
 from dpsql.engines.registry import engine_of, find_source, rates_of
 from dpsql.owner.protect import domain_of

@@ -18,9 +18,10 @@ from pathlib import Path
 import duckdb
 
 import dpsql
-from dpsql.books import accounts, charging
-from dpsql.books.charging import Charge
-from dpsql.books.store import Books
+from dpsql.books.accounts import charging
+from dpsql.books.accounts.charging import Charge
+from dpsql.books.ledger import accounts
+from dpsql.books.ledger.store import Books
 from dpsql.core.domain import Domain
 from dpsql.owner.account_changes import inspect
 from dpsql.privacy.accounting import make_budget

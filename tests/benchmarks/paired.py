@@ -85,7 +85,7 @@ def one(name: str, epsilon: float, seed: int, without: tuple[str, ...] | None = 
     import cold
     import utility
 
-    from dpsql.mechanisms.projection import Projection
+    from dpsql.mechanisms.projection.projection import Projection
     from dpsql.release.synthesis import resolve
     from dpsql.runtime.progress import Quiet
 

@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 import psycopg
 
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
 from dpsql.engines.registry import engine_of, find_source
 from dpsql.owner.protect import domain_of
 from tests.conftest import DATA, declare_from_data

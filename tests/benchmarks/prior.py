@@ -35,7 +35,7 @@ LARGE = 30
 def load():
     """A database with the private table `t` and the public one `p`, domain and codes of both."""
     import dpsql
-    from dpsql.books.store import Books
+    from dpsql.books.ledger.store import Books
     from dpsql.owner.protect import domain_of
 
     sizes = json.loads((DATA / "adult_pub_domain.json").read_text())

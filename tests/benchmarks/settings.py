@@ -17,7 +17,7 @@ import numpy as np
 
 from dpsql.fitting.relaxed import fit_marginals as fitting
 from dpsql.language.workloads import parse_workload
-from dpsql.mechanisms.projection import REFINEMENTS, Projection
+from dpsql.mechanisms.projection.projection import REFINEMENTS, Projection
 from dpsql.privacy.accounting import make_budget
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import dpsql
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.owner.protect import domain_of

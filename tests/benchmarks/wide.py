@@ -17,7 +17,7 @@ import accuracy  # noqa: E402
 import numpy as np  # noqa: E402
 
 import dpsql  # noqa: E402
-from dpsql.books.store import Books  # noqa: E402
+from dpsql.books.ledger.store import Books  # noqa: E402
 from dpsql.language.workloads import parse_workload  # noqa: E402
 from dpsql.owner.protect import domain_of  # noqa: E402
 

@@ -15,8 +15,9 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import heads, ledger, verification
-from dpsql.books.store import Books
+from dpsql.books.accounts import verification
+from dpsql.books.ledger import heads, ledger
+from dpsql.books.ledger.store import Books
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
 
 from ..processes import run_and_die
@@ -232,7 +233,7 @@ def test_what_the_head_does_not_know_is_not_told(tmp_path):
         pass
     crash(
         path,
-        "from dpsql.books import heads\n"
+        "from dpsql.books.ledger import heads\n"
         "write = heads.write_head\n"
         "def dies(path, head):\n"
         "    write(path, head) if head.number < 3 else os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -370,7 +371,7 @@ def test_what_was_committed_when_the_machine_stopped_is_taken_over(bank):
     crash(
         bank,
         """
-from dpsql.books import heads
+from dpsql.books.ledger import heads
 heads.write_head = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
 db.sql("FROM dp_query('SELECT b, count(*) AS n FROM t GROUP BY b', epsilon := 0.2)").fetchall()
 """,

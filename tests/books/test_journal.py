@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.books import journal
-from dpsql.books.answers import digest
-from dpsql.books.journal import BooksJournal
-from dpsql.books.releases import find_release
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases import journal
+from dpsql.books.releases.answers import digest
+from dpsql.books.releases.journal import BooksJournal
+from dpsql.books.releases.releases import find_release
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
 from dpsql.engines.duckdb.counting import DuckDBCounter

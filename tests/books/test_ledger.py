@@ -13,9 +13,9 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import heads
-from dpsql.books.migration import VERSION
-from dpsql.books.store import Books
+from dpsql.books.ledger import heads
+from dpsql.books.ledger.migration import VERSION
+from dpsql.books.ledger.store import Books
 from dpsql.errors import BooksError, DpsqlError, InvalidArgument, NotProtected
 from dpsql.privacy.course import follow
 from dpsql.privacy.ledger_state import State, Unfinished

@@ -9,9 +9,9 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import heads
-from dpsql.books.links import tree_of
-from dpsql.books.store import Books
+from dpsql.books.ledger import heads
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables.links import tree_of
 from dpsql.core.tree import Link, Tree
 from dpsql.errors import BooksError
 from dpsql.privacy.course import follow

@@ -1,4 +1,4 @@
-"""Protection follows a table through RENAME, swaps, copies and lost books: see dpsql/books/marks.py."""
+"""Protection follows a table through RENAME, swaps, copies and lost books: see dpsql/books/ledger/table_ids.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import heads
-from dpsql.books.public import is_protected
+from dpsql.books.ledger import heads
+from dpsql.books.tables.public import is_protected
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import DpsqlError
 from tests.books.conftest import protect

@@ -9,8 +9,8 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import charging
-from dpsql.books.charging import MOST_STOPPED
+from dpsql.books.accounts import charging
+from dpsql.books.accounts.charging import MOST_STOPPED
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.privacy.ledger_state import State, Unfinished
 

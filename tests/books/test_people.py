@@ -16,7 +16,9 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import charging, heads, limits, people
+from dpsql.books.accounts import charging
+from dpsql.books.ledger import heads
+from dpsql.books.people import limits, people
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument, NotAllowed
 from dpsql.privacy.accounting import RHO_UNIT, account_budget, gaussian_gdp, largest_epsilon
 
@@ -225,7 +227,7 @@ def test_a_request_that_was_killed_is_completed_by_its_user_at_no_second_charge(
         db.users.add("bob", limits={"t": 0.3})
     script = f"""
 import os, dpsql
-from dpsql.books import publication
+from dpsql.books.releases import publication
 publication.publish_answers = lambda *_: os._exit(9)
 db = dpsql.connect({str(path)!r})
 db.for_analyst("alice").bind("dp_query", {{"sql": {SQL!r}, "epsilon": 0.25}}).rows()

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.books.priors import load_prior
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.reading.priors import load_prior
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import InvalidArgument, NotDeclared
 from dpsql.owner.protect import domain_of

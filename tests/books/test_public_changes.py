@@ -11,7 +11,7 @@ import pytest
 import sqlglot
 
 import dpsql
-from dpsql.books.public import is_protected
+from dpsql.books.tables.public import is_protected
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import InvalidArgument
 from tests.books.test_public_list import plain

@@ -1,4 +1,4 @@
-"""What is public is listed: a copied mark, a renamed table or a copy of rows is not. See dpsql/books/public_list.py."""
+"""What is public is listed: a copied mark, a renamed table or a copy of rows is not. See dpsql/books/tables/public_list.py."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books.marks import list_tables
-from dpsql.books.public import check_unclaimed, is_protected
-from dpsql.books.public_list import digest_of
+from dpsql.books.ledger.table_ids import list_tables
+from dpsql.books.tables.public import check_unclaimed, is_protected
+from dpsql.books.tables.public_list import digest_of
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import DpsqlError, InvalidArgument
 from tests.books.conftest import TABLES, protect

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.books.answers import answers_from, cells_of, row_of
-from dpsql.books.questions import question_from
+from dpsql.books.releases.answers import answers_from, cells_of, row_of
+from dpsql.books.releases.questions import question_from
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
 from dpsql.privacy.journal import Answer, SignedQuery, WholeMarginal

@@ -56,18 +56,18 @@ def judged(bank: Bank) -> str:
 # --- kills ------------------------------------------------------------------------------------------------------------
 
 POINTS = {
-    "before the charge": ("dpsql.books.charging.charge", False),
-    "after the charge": ("dpsql.books.charging.charge", True),
+    "before the charge": ("dpsql.books.accounts.charging.charge", False),
+    "after the charge": ("dpsql.books.accounts.charging.charge", True),
     "before a count is read": ("dpsql.engines.duckdb.counting.DuckDBCounter.marginal", False),
     "after it was read": ("dpsql.engines.duckdb.counting.DuckDBCounter.marginal", True),
-    "before the journal": ("dpsql.books.journal.append_answers", False),
-    "after the journal": ("dpsql.books.journal.append_answers", True),
-    "before publication": ("dpsql.books.publication.store_rows", False),
-    "after publication": ("dpsql.books.publication.store_rows", True),
-    "before the head knows the charge": ("dpsql.books.heads.write_head", False),
-    "after it knows it": ("dpsql.books.heads.write_head", True),
-    "before the head knows the publication": ("dpsql.books.heads.write_head", False, 2),
-    "after it knows that": ("dpsql.books.heads.write_head", True, 2),
+    "before the journal": ("dpsql.books.releases.journal.append_answers", False),
+    "after the journal": ("dpsql.books.releases.journal.append_answers", True),
+    "before publication": ("dpsql.books.releases.publication.store_rows", False),
+    "after publication": ("dpsql.books.releases.publication.store_rows", True),
+    "before the head knows the charge": ("dpsql.books.ledger.heads.write_head", False),
+    "after it knows it": ("dpsql.books.ledger.heads.write_head", True),
+    "before the head knows the publication": ("dpsql.books.ledger.heads.write_head", False, 2),
+    "after it knows that": ("dpsql.books.ledger.heads.write_head", True, 2),
 }
 
 
@@ -349,7 +349,7 @@ def jumping_clocks(times: int) -> Outcome:
         with fresh() as bank:
 
             def jumps(bank: Bank = bank) -> None:
-                importlib.import_module("dpsql.books.ledger").datetime = Jumping  # type: ignore[attr-defined]
+                importlib.import_module("dpsql.books.ledger.ledger").datetime = Jumping  # type: ignore[attr-defined]
                 asks_on(bank, count=5)
 
             wait(child(jumps))

@@ -15,7 +15,7 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import heads
+from dpsql.books.ledger import heads
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 GOLDEN = json.loads((FIXTURES / "golden.json").read_text())

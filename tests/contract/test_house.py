@@ -17,16 +17,18 @@ FILES = sorted([*(ROOT / "dpsql").rglob("*.py"), *(ROOT / "udfs").rglob("*.py")]
 MOST = {"module": 400, "class": 300, "function": 60}
 """Lines."""
 PLANTED = {
-    "The floors of the house": ("core/names.py", "from dpsql.books import store"),
+    "The floors of the house": ("core/names.py", "from dpsql.books.ledger import store"),
+    "Families of mechanisms": ("mechanisms/mwem/iterates.py", "import dpsql.mechanisms.rap.grid"),
+    "Rooms of the books": ("books/ledger/heads.py", "import dpsql.books.tables.facts"),
     "The trusted kernel": ("privacy/noise.py", "import pandas"),
-    "duckdb": ("mechanisms/direct.py", "import duckdb"),
+    "duckdb": ("mechanisms/matrix/direct.py", "import duckdb"),
     "jax": ("models/relaxed.py", "import jax"),
     "sqlglot": ("release/pipeline.py", "import sqlglot"),
     "Rows are reached through the Engine protocol": ("owner/protect.py", "import dpsql.engines.duckdb.counting"),
     "Plans are made without a database": ("release/plan.py", "import dpsql.engines.duckdb.frames"),
     "What is computed from noisy answers": ("strategy/allocation.py", "import dpsql.engines.duckdb.counting"),
-    "The front reaches no books": ("service/analyst.py", "import dpsql.books.store"),
-    "What compares with real rows": ("mechanisms/direct.py", "import dpsql.utility.coded"),
+    "The front reaches no books": ("service/analyst.py", "import dpsql.books.ledger.store"),
+    "What compares with real rows": ("mechanisms/matrix/direct.py", "import dpsql.utility.coded"),
 }
 """For each contract of `pyproject.toml`, by how its name begins, an import that it must not let pass."""
 

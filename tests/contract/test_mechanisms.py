@@ -250,7 +250,7 @@ def test_sees_no_more_than_the_curator(name):
 
 def test_what_mechanisms_share_sees_no_more_either():
     """A mechanism may be in several files, as `ide` and its runs are."""
-    for path in Path(dpsql.mechanisms.__file__).parent.glob("*.py"):
+    for path in Path(dpsql.mechanisms.__file__).parent.rglob("*.py"):
         check_sees_no_more(path.read_text("utf-8"))
 
 

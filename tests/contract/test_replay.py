@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.books import journal, publication
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases import journal, publication
 from dpsql.core.domain import Clique
 from dpsql.core.linear_family import LinearFamily
 from dpsql.core.marginal import Measurement
@@ -35,7 +35,7 @@ from dpsql.core.workload import Workload
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.errors import Interrupted
 from dpsql.mechanisms.base import Mechanism, explicit_options, make, registered
-from dpsql.mechanisms.mwem import MWEM
+from dpsql.mechanisms.mwem.mwem import MWEM
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
 

@@ -9,7 +9,7 @@ import pytest
 
 import dpsql
 from dpsql.api.statement_values import DRAWN, READERS
-from dpsql.books.reads import _FUNCTIONS as OF_VIEWS
+from dpsql.books.reading.reads import _FUNCTIONS as OF_VIEWS
 from dpsql.core import functions
 from dpsql.core.functions import Trait as T
 from dpsql.evaluation.sandbox import _plain_macros, functions_around, plain_functions

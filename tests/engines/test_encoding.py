@@ -54,7 +54,7 @@ def attribute_of(db: dpsql.Database, kind: str, **how):
     db.sql(f"CREATE TABLE t (x {kind}, y BOOLEAN)")
     db.protect("t", epsilon=1, delta=1e-6)
     db.domain("t", "x", **how)
-    from dpsql.books.store import Books
+    from dpsql.books.ledger.store import Books
 
     source = find_source(db.connection, "t")
     return domain_of(Books(db.connection, source.catalog), source).by_name["x"].inner
@@ -164,7 +164,7 @@ def test_encoding_never_fails_on_a_value(db):
         if not db.budget().source.tolist():
             db.protect("t", epsilon=1, delta=1e-6)
         db.domain("t", "x", lower=low, upper=high, **({} if kind in ("BIGINT", "HUGEINT") else {"bins": 2}))
-        from dpsql.books.store import Books
+        from dpsql.books.ledger.store import Books
 
         source = find_source(db.connection, "t")
         attribute = domain_of(Books(db.connection, source.catalog), source).by_name["x"]
@@ -176,7 +176,7 @@ def test_boolean_declares_itself_and_enum_by_the_owners_word(db):
     db.sql("CREATE TYPE size AS ENUM ('s', 'm', 'it''s')")
     db.sql("CREATE TABLE t (a size, b BOOLEAN NOT NULL)")
     db.protect("t", epsilon=1, delta=1e-6, enums=True)
-    from dpsql.books.store import Books
+    from dpsql.books.ledger.store import Books
 
     source = find_source(db.connection, "t")
     domain = domain_of(Books(db.connection, source.catalog), source)

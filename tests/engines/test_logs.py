@@ -47,8 +47,8 @@ def test_the_secret_of_units_is_in_no_log(tmp_path, quick, kind):
 
 def test_the_plan_of_what_bounds_shows_no_secret(tmp_path):
     """Nor does a profile of the statement, which the owner may take: the plan reads it from the books."""
-    from dpsql.books import accounts
-    from dpsql.books.store import Books
+    from dpsql.books.ledger import accounts
+    from dpsql.books.ledger.store import Books
     from dpsql.engines.duckdb.catalog import find_source
     from dpsql.engines.duckdb.units import bound_by_secret
 

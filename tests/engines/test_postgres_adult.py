@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
 from dpsql.core.linear_query import Moment
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import engine_of, find_source

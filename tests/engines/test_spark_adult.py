@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
 from dpsql.core.counter import CountsTogether
 from dpsql.core.linear_query import Moment
 from dpsql.engines.registry import engine_of, find_source

@@ -11,8 +11,9 @@ from scipy import stats
 from sqlglot import exp
 
 import dpsql
-from dpsql.books import accounts, journal
-from dpsql.books.store import Books
+from dpsql.books.ledger import accounts
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases import journal
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter

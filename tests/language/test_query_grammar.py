@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.books.publication import typed_answers
+from dpsql.books.releases.publication import typed_answers
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.frames import shown_as
 from dpsql.errors import DpsqlError

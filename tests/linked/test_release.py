@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.books import verification
-from dpsql.books.store import Books
+from dpsql.books.accounts import verification
+from dpsql.books.ledger.store import Books
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument, UnknownName
 from dpsql.release.synthesis import resolve
 

@@ -21,7 +21,7 @@ def once(self, requests, noise="gaussian"):
 Curator.measure = once
 """,
     "between two tables": """
-from dpsql.books import publication
+from dpsql.books.releases import publication
 write = publication._write
 def once(books, entry, place, part):
     found = write(books, entry, place, part)
@@ -31,7 +31,7 @@ def once(books, entry, place, part):
 publication._write = once
 """,
     "right before the commit": """
-from dpsql.books import publication
+from dpsql.books.releases import publication
 def once(*arguments):
     die()
 publication.end = once

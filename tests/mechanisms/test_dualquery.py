@@ -22,10 +22,10 @@ from dpsql.errors import DomainTooLarge, InsufficientBudget, InvalidArgument
 from dpsql.fitting.rows.best_records import Goal, best_record, climb, exact_record, local_record, random_records
 from dpsql.mechanisms.base import Remark
 from dpsql.mechanisms.cell_queries import RecordCounts
-from dpsql.mechanisms.dualquery import DualQuery
 from dpsql.mechanisms.promises import dualquery_bound
-from dpsql.mechanisms.query_accuracy import Accuracy
-from dpsql.mechanisms.query_game import Parameters, alone_epsilon, amplified, most_rounds, original_epsilon
+from dpsql.mechanisms.query_games.accuracy import Accuracy
+from dpsql.mechanisms.query_games.dualquery import DualQuery
+from dpsql.mechanisms.query_games.game import Parameters, alone_epsilon, amplified, most_rounds, original_epsilon
 from dpsql.privacy.accounting import selection_rate, simple_epsilon, zcdp_epsilon
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price

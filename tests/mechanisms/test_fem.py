@@ -16,7 +16,7 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.fitting.rows.best_records import Goal, exact_record, local_record, perturbations, perturbed_leaders
 from dpsql.fitting.rows.exact_leaders import exact_leaders
-from dpsql.mechanisms.fem import FEM
+from dpsql.mechanisms.query_games.fem import FEM
 from dpsql.privacy.accounting import zcdp_rho
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet

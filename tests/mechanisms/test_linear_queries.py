@@ -12,9 +12,9 @@ import pytest
 from scipy.optimize import linprog
 
 import dpsql
-from dpsql.books.answers import _choice, _entry
-from dpsql.books.questions import question_from
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases.answers import _choice, _entry
+from dpsql.books.releases.questions import question_from
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_family import LinearFamily, _joint_change, joint_change
 from dpsql.core.neighbours import Neighbours

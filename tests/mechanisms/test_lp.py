@@ -21,10 +21,10 @@ from dpsql.errors import DomainTooLarge, InsufficientBudget, Interrupted, Invali
 from dpsql.fitting.rows import linear_program
 from dpsql.fitting.rows.linear_program import nearest_density, statistics
 from dpsql.fitting.target import Target
-from dpsql.mechanisms.barak import Barak
 from dpsql.mechanisms.base import Remark, make
 from dpsql.mechanisms.facts import Facts
-from dpsql.mechanisms.lp import LP, all_points
+from dpsql.mechanisms.reduced_space.barak import Barak
+from dpsql.mechanisms.reduced_space.lp import LP, all_points
 from dpsql.privacy.accounting import exact
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price

@@ -13,10 +13,10 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.mechanisms import projection
 from dpsql.mechanisms.base import explicit_options, make
-from dpsql.mechanisms.hdmm import optimised_shares
-from dpsql.mechanisms.projection import Projection
+from dpsql.mechanisms.matrix.hdmm import optimised_shares
+from dpsql.mechanisms.projection import projection
+from dpsql.mechanisms.projection.projection import Projection
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
 

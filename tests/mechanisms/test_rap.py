@@ -11,7 +11,7 @@ import pytest
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
-from dpsql.mechanisms.rap import RAP
+from dpsql.mechanisms.rap.rap import RAP
 from dpsql.privacy.accounting import simple_rho
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 import dpsql
-from dpsql.books.answers import _choice, _entry
+from dpsql.books.releases.answers import _choice, _entry
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
@@ -24,7 +24,7 @@ from dpsql.fitting.rows.multiplicative_weights import Factored, absorb
 from dpsql.fitting.target import Target
 from dpsql.mechanisms import threshold_queries
 from dpsql.mechanisms.base import make
-from dpsql.mechanisms.threshold_answers import reach_of_sums, threshold_answers
+from dpsql.mechanisms.reduced_space.threshold_answers import reach_of_sums, threshold_answers
 from dpsql.models.fitness import Fitness
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.privacy.curator import Curator

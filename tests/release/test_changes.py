@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.books import marking
+from dpsql.books.tables import write_table_ids
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument, NotDeclared
 
 OPTIONS = {"relaxed_rows": 8, "steps": 5}
@@ -335,7 +335,7 @@ def test_the_same_workload_in_another_order_is_the_same_release(db, monkeypatch)
 @pytest.mark.medium
 def test_a_published_release_is_read_on_a_smaller_machine(db, monkeypatch):
     """What was released needs no fit, so no memory for one; a new release is refused."""
-    from dpsql.mechanisms import projection
+    from dpsql.mechanisms.projection import projection
 
     db.sql("CREATE TABLE two AS SELECT i % 2 = 0 a, i % 3 = 0 b FROM range(300) r(i)")
     db.protect("two", epsilon=10.0, delta=1e-6)
@@ -362,7 +362,7 @@ def test_an_account_that_is_opened_anew_while_a_request_runs_is_not_charged_for_
             db.domain("t", "u", exclude=True)
 
     protect()
-    mark = marking.mark
+    mark = write_table_ids.mark
 
     def late(books, source):
         mark(books, source)
@@ -370,7 +370,7 @@ def test_an_account_that_is_opened_anew_while_a_request_runs_is_not_charged_for_
             other.unprotect("t", reason="a mistake")
         protect(privacy_unit="u", max_rows=1)
 
-    monkeypatch.setattr(marking, "mark", late)
+    monkeypatch.setattr(write_table_ids, "mark", late)
     calls = {
         "table": lambda: db.synthesize("t", 5.0),
         "query": lambda: db.query("SELECT x, count(*) AS n FROM t GROUP BY x", 1.0),

@@ -72,7 +72,7 @@ def test_a_query_killed_between_charge_and_publication(tmp_path, module, name):
 
 KILL_AT = {
     "after the charge": ("dpsql.engines.duckdb.engine", "DuckDBCounter"),
-    "after the first answer": ("dpsql.mechanisms.projection", "best_total"),
+    "after the first answer": ("dpsql.mechanisms.projection.projection", "best_total"),
     "before the rows are stored": ("dpsql.release.synthesis", "coded"),
 }
 
@@ -102,7 +102,7 @@ def test_killed_before_the_charge_costs_nothing(tmp_path):
     path = tmp_path / "bank.duckdb"
     prepare(path)
     script = f"""
-import os, signal, dpsql, dpsql.books.charging as charging
+import os, signal, dpsql, dpsql.books.accounts.charging as charging
 charging.charge = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 dpsql.connect({str(path)!r}).sql({CALL!r}).fetchall()
 """

@@ -11,8 +11,8 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.books import publication, releases, reuse
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.releases import publication, releases, reuse
 from dpsql.release import pipeline
 
 ROW_GROUP = 122_880

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from dpsql.core.domain import Domain
-from dpsql.mechanisms import hdmm
+from dpsql.mechanisms.matrix import hdmm
 
 FALSE_ALARM = 1e-6
 

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import dpsql
-from dpsql.books import facts
+from dpsql.books.tables import facts
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.mechanisms.base import registered
 from dpsql.privacy import discovery

@@ -16,7 +16,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.language.workloads import default_workload
-from dpsql.mechanisms.projection import Projection
+from dpsql.mechanisms.projection.projection import Projection
 from dpsql.runtime.memory import parse_size
 from dpsql.strategy.allocation import allocate
 

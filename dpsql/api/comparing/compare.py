@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from dpsql.api.comparing.comparison import Comparison
 from dpsql.api.comparing.copied import Copied, copy, count_prior
 from dpsql.api.comparing.varied import PRIOR_ROWS, Varied, varied_of
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
 from dpsql.core.names import shorten
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.language.workloads import parse_workload

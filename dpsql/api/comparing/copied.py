@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dpsql.books import facts
-from dpsql.books.links import link_of
-from dpsql.books.store import Books
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import facts
+from dpsql.books.tables.links import link_of
 from dpsql.core.constraint import Constraint
 from dpsql.core.domain import attribute_from, fields_of
 from dpsql.core.names import quote

@@ -7,7 +7,7 @@ from typing import Final
 
 from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.names import key_like
-from dpsql.books.reads import is_public
+from dpsql.books.reading.reads import is_public
 from dpsql.core.names import quote
 from dpsql.engines.registry import find_source
 from dpsql.errors import DpsqlError

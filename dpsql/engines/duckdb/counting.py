@@ -10,8 +10,8 @@ different codes would fall together, rows are grouped first and only the distinc
 only cost time, and marginals are counted from the codes. Each marginal groups by one packed integer key, and only the
 cells that are not zero leave the engine. A row whose value has no code counts in no marginal of that column; it is seen
 all the same, because the counter checks itself: the rows of all cells and those without one add up to the rows of the
-table. Where they do not, DuckDB read the table wrongly (see `write_rows` in `dpsql.books.publication`), and nothing
-is released.
+table. Where they do not, DuckDB read the table wrongly (see `write_rows` in `dpsql.books.releases.publication`), and
+nothing is released.
 
 Of a sample of rows: the same, the source being the rows whose row_number() is among the places that were drawn. Of a
 table with privacy units: the same, the source being the rows that count (see `dpsql.engines.duckdb.units`).

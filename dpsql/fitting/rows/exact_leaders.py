@@ -1,4 +1,4 @@
-"""Perturbed leaders by the integer program of FEM, one for each record: see `dpsql.mechanisms.fem`."""
+"""Perturbed leaders by the integer program of FEM, one for each record: see `dpsql.mechanisms.query_games.fem`."""
 
 from __future__ import annotations
 

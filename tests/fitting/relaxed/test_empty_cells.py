@@ -15,7 +15,7 @@ from dpsql.core.workload import Workload
 from dpsql.fitting.relaxed.empty_cells import may_hold_rows
 from dpsql.fitting.relaxed.joints import joints_of
 from dpsql.fitting.target import Target
-from dpsql.mechanisms.projection import Projection
+from dpsql.mechanisms.projection.projection import Projection
 from dpsql.privacy.curator import Curator
 from dpsql.runtime.progress import Quiet
 

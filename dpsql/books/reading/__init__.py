@@ -1,0 +1,1 @@
+"""What is read without noise: public tables, priors, views and what a query names."""

@@ -1,0 +1,1 @@
+"""Relaxed projection of whole marginals."""

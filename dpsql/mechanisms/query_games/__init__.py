@@ -1,0 +1,1 @@
+"""Games between a query player and a data player: DualQuery and FEM."""

@@ -1,0 +1,1 @@
+"""RAP: cells or marginals, projected with a relaxed table."""
