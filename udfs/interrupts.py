@@ -16,7 +16,8 @@ import duckdb
 
 from dpsql.errors import Interrupted
 from dpsql.evaluation.sandbox import one_limit, stopped_by
-from dpsql.runtime.progress import Progress, Quiet, automatic, breaking
+from dpsql.runtime.automatic_progress import automatic
+from dpsql.runtime.progress import Progress, Quiet, breaking
 
 from .bridge.library import shim
 from .extension import Instance

@@ -8,18 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsql.core.domain import Clique
 from dpsql.core.linear_family import LinearFamily
-from dpsql.mechanisms.facts import Facts, PlannedMeasurement
+from dpsql.mechanisms.facts import Facts, PlannedMeasurement, Pricing
 from dpsql.mechanisms.linear_queries import planned_linear
 from dpsql.privacy.distributions import SELECTION, Distribution
 from dpsql.privacy.pricing import Part
 from dpsql.strategy.allocation import Allocation
-
-if TYPE_CHECKING:
-    from dpsql.mechanisms.course import Course
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Ask(ABC):
         """Its questions, with what each takes of the whole."""
 
     @abstractmethod
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """Its rows of a plan."""
 
 
@@ -77,7 +74,7 @@ class Total(Ask):
         """See `Ask.parts`."""
         return [Part(noise, int(not self.public), self.share)]
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         if not self.public:
             stddev = course.stddev(self.share, whole=False)
@@ -122,7 +119,7 @@ class Marginals(Ask):
         """See `Ask.parts`."""
         return [Part(noise, count, part) for part, count in Counter(part for _, part in self.requests).items()]
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         for clique, part in self.requests:
             cells, cost = course.facts.domain.size(clique), float(course.cost(part / self.spent))
@@ -149,7 +146,7 @@ class Allocated(Marginals):
         cliques, costs = zip(*allocation.shares, strict=True)
         return cls(share, cliques, [cost / rho for cost in costs], allocation=allocation, **more)
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         predicted = self.predicted()
         for row in super().planned(course):
@@ -178,7 +175,7 @@ class LeftOut(Ask):
         """See `Ask.parts`."""
         return ()
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         predicted = self.predicted()
         for clique, reason in self.reasons:
@@ -211,7 +208,7 @@ class Chosen(Ask):
         """See `Ask.parts`."""
         return [Part(noise, self.times, self.part)]
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         stddev, cost = course.stddev(self.part), float(course.cost(self.part))
         one = PlannedMeasurement(self.inside, self.cells, stddev, cost, self.note, open=self.open)
@@ -237,7 +234,7 @@ class Open(Ask):
         kinds = (noise, SELECTION) if self.selects else (noise,)
         return [Part(kind, 1, self.share / len(kinds)) for kind in kinds]
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         if self.open:
             cost = float(course.cost(self.share))
@@ -263,7 +260,7 @@ class Linear(Ask):
         """See `Ask.parts`."""
         return [Part(noise, int(not self.is_free), self.share)]
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         facts = course.facts
         cost = course.cost(self.share)
@@ -289,7 +286,7 @@ class Cells(Ask):
         """See `Ask.parts`."""
         return [Part(noise, self.count, self.part)]
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         stddev, cost = course.stddev(self.part, whole=False), float(self.count * course.cost(self.part))
         yield PlannedMeasurement((), self.count, stddev, cost, self.note, open="selected cells")
@@ -323,7 +320,7 @@ class Rounds(Ask):
         count = self.times * self.each
         return [Part(SELECTION, count, self.part), Part(noise, count, self.part)]
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         both = course.cost(self.part, SELECTION) + course.cost(self.part)
         cost, stddev = float(self.times * self.each * both), course.stddev(self.part, whole=self.whole)
@@ -355,7 +352,7 @@ class Draws(Ask):
         """See `Ask.parts`."""
         return [Part(SELECTION, self.times, self.part)]
 
-    def planned(self, course: Course) -> Iterable[PlannedMeasurement]:
+    def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         cost = float(self.times * course.cost(self.part * self.spent, SELECTION))
         yield PlannedMeasurement((), self.cells, None, cost, self.note, open=self.open)

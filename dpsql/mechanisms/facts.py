@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
+from dpsql.privacy.distributions import Distribution, Kind
 
 
 @dataclass(frozen=True)
@@ -83,3 +85,25 @@ class Facts:
     def whole_rows(self) -> float:
         """N as a whole number, at least 1."""
         return max(1.0, float(round(self.about)))
+
+
+class Pricing(Protocol):
+    """What a question's row in a plan is made of: a course, which is made of questions."""
+
+    @property
+    def facts(self) -> Facts:
+        """See `dpsql.mechanisms.course.Course`."""
+        ...
+
+    @property
+    def noise(self) -> Distribution:
+        """See `dpsql.mechanisms.course.Course`."""
+        ...
+
+    def cost(self, part: Fraction, kind: Kind | None = None) -> Fraction:
+        """See `dpsql.mechanisms.course.Course.cost`."""
+        ...
+
+    def stddev(self, part: Fraction, *, whole: bool = True) -> float:
+        """See `dpsql.mechanisms.course.Course.stddev`."""
+        ...

@@ -9,7 +9,6 @@ import atexit
 import ctypes
 import math
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from tqdm import tqdm
 from dpsql.errors import Interrupted
 from dpsql.runtime.process_settings import uncollected
 
-__all__ = ["Bar", "Interrupted", "Progress", "Quiet", "automatic", "breaking", "polling", "should_stop", "unbreakable"]
+__all__ = ["Bar", "Interrupted", "Progress", "Quiet", "breaking", "polling", "should_stop", "unbreakable"]
 
 Stop = Callable[[], bool]
 unbreakable: Final = threading.Lock()
@@ -291,15 +290,3 @@ class Bar(Quiet):
         if self._bar is not None:
             self._bar.close()
             self._bar = None
-
-
-def automatic(stop: Stop = lambda: False) -> Progress:
-    """A bar where a person watches standard error (or DPSQL_PROGRESS is 1) or a notebook, else nothing."""
-    wanted = os.environ.get("DPSQL_PROGRESS")
-    if wanted in (None, "1"):
-        from dpsql.runtime.notebook_bar import NotebookBar, in_notebook
-
-        if in_notebook():
-            return NotebookBar(stop)
-    shown = sys.stderr.isatty() if wanted is None else wanted == "1"
-    return Bar(stop) if shown else Quiet(stop)
