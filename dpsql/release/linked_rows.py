@@ -26,9 +26,9 @@ from dpsql.owner.stand_ins import stand_ins
 from dpsql.release.drawing import rows_that_fit
 from dpsql.release.keys import number_keys, own_keys
 from dpsql.release.linked import Members
-from dpsql.release.members import allowed_rows, allowed_units
+from dpsql.release.members import allowed_by_role, allowed_rows, allowed_units
 from dpsql.release.pipeline import Run
-from dpsql.release.unit_drawing import DrawnTable, TooManyRows, draw_tables
+from dpsql.release.unit_drawing import DrawnTable, Rules, TooManyRows, draw_tables
 from dpsql.runtime.progress import Progress
 
 
@@ -57,7 +57,8 @@ def publish_linked(
     allowed = held.restricted([*allowed_units(members, run.books), *numbers])
     codes = model.sample(units, generator, run.progress, allowed)
     codes = codes[generator.permutation(len(codes))]
-    tables, drawn = _drawn(members, codes, generator, run.progress)
+    rules = {table: dict(allowed_by_role(members, run.books, table)) for table in members.tree.tables}
+    tables, drawn = _drawn(members, codes, generator, run.progress, rules)
     report = dict(report)
     if drawn < len(codes):
         words = f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
@@ -73,7 +74,7 @@ def publish_linked(
 
 
 def _drawn(
-    members: Members, codes: Codes, generator: np.random.Generator, progress: Progress
+    members: Members, codes: Codes, generator: np.random.Generator, progress: Progress, rules: Rules
 ) -> tuple[dict[str, DrawnTable], int]:
     """The tables of drawn units, and of how many: noise may be larger than the numbers of children."""
     unit_row: UnitRow = members.unit_row
@@ -85,7 +86,7 @@ def _drawn(
     units = min(len(codes), most[members.tree.root])
     while True:
         try:
-            return draw_tables(unit_row, codes[:units], generator, progress, most), units
+            return draw_tables(unit_row, codes[:units], generator, progress, most, rules), units
         except TooManyRows:
             units //= 2
 
