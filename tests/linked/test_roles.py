@@ -7,8 +7,8 @@ import json
 import pytest
 
 import dpsql
-from dpsql.books import verification
-from dpsql.books.store import Books
+from dpsql.books.accounts import verification
+from dpsql.books.ledger.store import Books
 from dpsql.errors import DpsqlError
 from tests.linked.test_release import run
 
@@ -52,11 +52,9 @@ def linked(db: dpsql.Database, roles: str = ROLES, domains: str = DOMAINS) -> No
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("mechanism", ["projection", "pgm"])
-def test_each_household_has_one_head_and_one_spouse_at_most(town, mechanism):
+def test_each_household_has_one_head_and_one_spouse_at_most(town):
     linked(town)
-    quick = {"steps": 40, "relaxed_rows": 20} if mechanism == "projection" else {}
-    rows = town.synthesize("jobs", 20.0, linked=True, mechanism=mechanism, **quick).to_schema("copy")
+    rows = town.synthesize("jobs", 20.0, linked=True, steps=20, relaxed_rows=20).to_schema("copy")
     assert rows["persons"] >= rows["households"]
     town.sql("USE copy")
     without, several, couples = town.sql(ROLES_OF_EACH).fetchall()[0]
@@ -64,6 +62,19 @@ def test_each_household_has_one_head_and_one_spouse_at_most(town, mechanism):
     assert couples > 0
     assert town.sql("SELECT count(*) FROM jobs ANTI JOIN persons USING (pid)").fetchall() == [(0,)]
     assert town.sql("SELECT count(*) - count(DISTINCT pid) FROM persons").fetchall() == [(0,)]
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("mechanism", ["direct", "mwem", "pgm"])
+def test_other_mechanisms_keep_roles_too(mechanism):
+    with dpsql.connect() as db:
+        run(db, TABLES.replace("relate INTEGER, age INTEGER", "relate INTEGER NOT NULL, age INTEGER"))
+        run(db, f"CALL dp_link('persons', 'households', most := 1, {ROLES})")
+        db.sql("CALL dp_domain('persons', 'relate', \"values\" := ['0', '1', '2'])").fetchall()
+        db.sql("CALL dp_domain('persons', 'age', exclude := true)").fetchall()
+        db.synthesize("persons", 20.0, linked=True, mechanism=mechanism).to_schema("copy")
+        db.sql("USE copy")
+        assert db.sql(ROLES_OF_EACH).fetchall()[0][:2] == (0, 0)
 
 
 @pytest.mark.medium
@@ -142,6 +153,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("roles", REFUSED)
 def test_what_is_no_role_is_refused_before_anything_is_charged(town, roles):
     """At the link, or where its columns' domains are needed before the charge."""
