@@ -23,8 +23,6 @@ from dpsql.api.proposing.proposal import MOST_CELLS, Proposal
 from dpsql.errors import DpsqlError
 from dpsql.release.remedies import Scenario
 
-MOST_EPSILON: Final = 1.0
-"""Of the release that is predicted, where the budget has as much."""
 _HALF: Final = 0.5
 
 
@@ -141,7 +139,7 @@ class _Planner:
 
     def __init__(self, db: Database, context: Context, proposals: tuple[Proposal, ...], rows: int) -> None:
         self.db, self.context, self.proposals, self.rows = db, context, proposals, rows
-        self.epsilon = min(MOST_EPSILON, context.epsilon)
+        self.epsilon = context.release_epsilon
         priced = any(proposal.price for proposal in proposals)
         kept = [p.column for p in proposals if not p.is_excluded and not p.price and p.column != context.unit]
         self._columns = kept if priced else None  # what is discovered when the script runs is not declared yet
