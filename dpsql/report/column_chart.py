@@ -193,8 +193,8 @@ def _edges(attribute: Attribute) -> tuple[Floats, Floats, bool]:
     """Where the bins of a column are drawn, by how much shares are divided, and whether that makes densities.
 
     The unit is the usual width. A bin many times as wide is drawn less wide, or it would hide the others. A point
-    is as wide as it is, such as a year of age beside bins of two. One that is far narrower than the usual bin, or has no
-    width, is drawn as wide as that.
+    counts as wide as it is, such as a year of age beside bins of two. One that is far narrower than the usual bin is
+    drawn as wide as that.
     """
     ticks = np.array(attribute.ticks, np.float64)
     points = sorted(attribute.point_codes)
