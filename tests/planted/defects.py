@@ -242,7 +242,7 @@ DEFECTS = (
     Defect("nullif above a division is dropped", "dpsql/language/statistics.py", "    over, under = _side(tree.this),", "    over, under = _lower_side(exp.Div(expression=tree.this)),", ("tests/release/test_query_kinds.py",)),
     Defect("a card says that -3 rows were counted", "dpsql/report/card.py", "About {max(0.0, total):,.0f}", "About {total:,.0f}", ("tests/report/test_card.py",)),
     # cells by forecast
-    Defect("init takes fine cells whatever is predicted", "dpsql/api/proposing/forecast.py", "if 2 * counts[fine] >= planner.pairs:", "if counts[fine] >= 0:", ("tests/api/test_init.py",)),
+    Defect("init takes fine cells whatever is predicted", "dpsql/api/proposing/forecast.py", "    while found[fine].share < _HALF and level != fine:", "    while level < 0:", ("tests/api/test_init.py",)),
     Defect("a forecast is of other cells than the script's", "dpsql/api/proposing/forecast.py", "    planner.declare(level)\n    preferred", "    level = min(level + 1, 5)\n    preferred", ("tests/api/test_init.py",)),
     Defect("cells of ages are where nobody is", "dpsql/api/proposing/looked_numbers.py", "quantiles[-1] += step", "pass", ("tests/api/test_init.py",)),
     # what is free takes a part of the processes, and one limit of time
@@ -462,4 +462,8 @@ DEFECTS = (
     Defect("a linked release hides what was read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "        for table in tables_of(linked):\n            held", "        for table in tables_of(linked)[:1]:\n            held", ("tests/linked/test_looked.py",)),
     Defect("a linked release hides facts that were read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "for table in tables_of(linked) for one in", "for table in tables_of(linked)[:1] for one in", ("tests/linked/test_looked.py",)),
     Defect("a query hides what was read off the rows of tables above", "dpsql/books/tables/owner_facts.py", "        for table in self._tables_above(source):\n", "        for table in ():\n", ("tests/linked/test_looked.py",)),
+    # a script predicts what the command that it names predicts
+    Defect("a forecast of init is of other columns than the release's", "dpsql/api/proposing/forecast.py", "kept if priced else None", "kept[:-1]", ("tests/api/test_init_forecast.py",)),
+    Defect("cells at the end of an amount are mostly noise", "dpsql/api/proposing/looked_numbers.py", "least = max(LEAST, min(rows.of_cell, others // _FEWEST))", "least = LEAST", ("tests/api/test_init_forecast.py",)),
+    Defect("values with a bin of their own are drawn too low", "dpsql/report/column_chart.py", "np.where(widths[points] * _WIDEST >= usual, widths[points], usual)", "usual", ("tests/report/test_column_chart.py",)),
 )  # fmt: skip

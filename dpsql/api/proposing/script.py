@@ -21,8 +21,7 @@ _WIDTH: Final = 118
 
 def next_command(table: str, forecast: Forecast) -> str:
     """The command that makes the release of a forecast, with about how many rows that is of."""
-    rows = int(float(f"{forecast.rows:.2g}"))
-    asked = f"--epsilon {forecast.epsilon:g} --assume-rows {rows} --output synthetic.parquet"
+    asked = f"--epsilon {forecast.epsilon:g} --assume-rows {forecast.rows} --output synthetic.parquet"
     return f"dpsql synthesize bank.duckdb {shlex.quote(table)} {asked}"
 
 
