@@ -13,8 +13,9 @@ import duckdb
 from dpsql.core.roles import SERVED
 from dpsql.errors import DpsqlError
 
-from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS, VIEWS
+from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, SCHEMAS, TABLE_FUNCTIONS, VIEWS
 from .catalogue import FUNCTIONS as OF_POSTGRES
+from .catalogue import TABLE_FUNCTIONS as PG_TABLE_FUNCTIONS
 from .titles import Titles, titles
 
 LONGEST: Final = 100_000

@@ -12,14 +12,17 @@ from typing import Any, Final
 import duckdb
 
 from . import pgtypes
+from .protected_names import SCHEMA as PROTECTED
 
 VERSION: Final = "14.0"
 """Of PostgreSQL, as clients are told: they choose by it how to ask."""
 
-_OF_MAIN: Final = "database_name = 'memory' AND schema_name = 'main' AND NOT internal"
-_TABLES: Final = f"SELECT table_oid, table_name, comment FROM duckdb_tables() WHERE {_OF_MAIN}"
-_READ: Final = "['dpsql=r/dpsql', '=r/dpsql']"
-"""The privileges on a table: everybody who is shown it reads it."""
+_OF_MAIN: Final = f"database_name = 'memory' AND schema_name IN ('main', '{PROTECTED}') AND NOT internal"
+_TABLES: Final = (
+    f"SELECT table_oid, table_name, comment, schema_name <> 'main' AS protected FROM duckdb_tables() WHERE {_OF_MAIN}"
+)
+_READ: Final = "CASE WHEN protected THEN ['dpsql=/dpsql'] ELSE ['dpsql=r/dpsql', '=r/dpsql'] END"
+"""The privileges on a table: everybody who is shown a released one reads it, and nobody a protected one."""
 _COLUMNS: Final = f"SELECT * FROM duckdb_columns() WHERE {_OF_MAIN}"
 
 VIEWS: Final = {
@@ -36,7 +39,8 @@ VIEWS: Final = {
     "pg_am": "SELECT 2 AS oid, 'heap' AS amname, 't' AS amtype",
     "pg_class": "SELECT 20000 + table_oid AS oid, table_name AS relname, 2200 AS relnamespace, 0 AS reltype, "
     "0 AS reloftype, 10 AS relowner, 2 AS relam, 0 AS reltablespace, 0 AS relpages, -1::FLOAT AS reltuples, "
-    "0 AS reltoastrelid, false AS relhasindex, false AS relisshared, 'p' AS relpersistence, 'r' AS relkind, "
+    "0 AS reltoastrelid, false AS relhasindex, false AS relisshared, 'p' AS relpersistence, "
+    "CASE WHEN protected THEN 'f' ELSE 'r' END AS relkind, "
     "(SELECT count(*) FROM duckdb_columns() c WHERE c.table_oid = t.table_oid) AS relnatts, 0 AS relchecks, "
     "false AS relhasrules, false AS relhastriggers, false AS relhassubclass, false AS relrowsecurity, "
     "false AS relforcerowsecurity, true AS relispopulated, 'd' AS relreplident, false AS relispartition, "
@@ -48,14 +52,19 @@ VIEWS: Final = {
     f"NULL AS attacl, NULL AS attoptions, NULL AS attfdwoptions, 'p' AS attstorage, '' AS attcompression "
     f"FROM ({_COLUMNS}) c",
     "pg_description": "SELECT 20000 + table_oid AS objoid, 1259 AS classoid, 0 AS objsubid, comment AS description "
-    f"FROM ({_TABLES}) t WHERE comment IS NOT NULL",
+    f"FROM ({_TABLES}) t WHERE comment IS NOT NULL UNION ALL SELECT 20000 + table_oid, 1259, column_index, comment "
+    f"FROM ({_COLUMNS}) c WHERE comment IS NOT NULL",
     "pg_tables": "SELECT 'main' AS schemaname, table_name AS tablename, 'dpsql' AS tableowner, NULL AS tablespace, "
-    f"false AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity FROM ({_TABLES}) t",
+    f"false AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity FROM ({_TABLES}) t WHERE NOT protected",
     "pg_proc": "SELECT * FROM (VALUES {functions}) v(oid, proname, proargs, procomment, pronargs, proargtypes, "
     "proargnames), (VALUES (2200, 10, 'f', true, 2249, 'v', 's', 0, 14, false, 0, 0::SMALLINT, NULL::VARCHAR[], "
     "NULL::BIGINT[], NULL::VARCHAR[], '', '')) w(pronamespace, proowner, prokind, proretset, prorettype, provolatile, "
     "proparallel, provariadic, prolang, prosecdef, protransform, pronargdefaults, proacl, proallargtypes, "
     "proargmodes, prosrc, probin)",
+    "pg_foreign_server": "SELECT 13100 AS oid, 'dp_query' AS srvname, 10 AS srvowner, 0 AS srvfdw, NULL::VARCHAR AS "
+    "srvtype, NULL::VARCHAR AS srvversion, NULL::VARCHAR[] AS srvacl, NULL::VARCHAR[] AS srvoptions",
+    "pg_foreign_table": "SELECT 20000 + table_oid AS ftrelid, 13100 AS ftserver, NULL::VARCHAR[] AS ftoptions "
+    f"FROM ({_TABLES}) t WHERE protected",
     "pg_language": "SELECT 14 AS oid, 'sql' AS lanname",
     "pg_settings": "SELECT * FROM (VALUES ('server_version', '" + VERSION + "'), ('TimeZone', 'UTC'), "
     "('max_index_keys', '32'), ('jit', 'off'), ('search_path', 'main'), ('server_encoding', 'UTF8'), "
@@ -83,8 +92,6 @@ _EMPTY: Final = {
     "pg_trigger": "oid tgrelid tgname tgfoid tgenabled tgisinternal tgparentid tgconstraint tgdeferrable",
     "pg_rewrite": "oid rulename ev_class ev_type ev_enabled is_instead",
     "pg_sequence": "seqrelid seqtypid seqstart seqincrement seqmax seqmin seqcache seqcycle",
-    "pg_foreign_table": "ftrelid ftserver ftoptions",
-    "pg_foreign_server": "oid srvname",
     "pg_partitioned_table": "partrelid partstrat partnatts partattrs",
     "pg_extension": "oid extname extnamespace extversion",
     "pg_depend": "classid objid objsubid refclassid refobjid refobjsubid deptype",
@@ -97,6 +104,11 @@ _EMPTY: Final = {
     "pg_prepared_xacts": "transaction gid prepared owner database",
     "pg_auth_members": "roleid member grantor admin_option",
 }
+_READABLE: Final = (
+    "NOT EXISTS (SELECT 1 FROM pgx.pg_class dpsql_f WHERE dpsql_f.relkind = 'f' AND "
+    "({0}::VARCHAR = dpsql_f.oid::VARCHAR OR replace(split_part({0}::VARCHAR, '.', -1), '\"', '') = dpsql_f.relname))"
+)
+"""Whether a table, which has a name or a number, is none of the protected ones."""
 _MACROS: Final = (
     "current_setting(a) AS coalesce((SELECT any_value(dpsql_f.setting) FROM pgx.pg_settings dpsql_f WHERE lower(dpsql_f.name) = lower(a)), '')",
     "pg_advisory_unlock_all() AS NULL::VARCHAR",
@@ -145,12 +157,14 @@ _MACROS: Final = (
     "has_any_column_privilege(a, b) AS true, (a, b, c) AS true",
     "has_sequence_privilege(a, b) AS false, (a, b, c) AS false",
     "has_schema_privilege(a, b) AS true, (a, b, c) AS true",
-    "has_table_privilege(a, b) AS true, (a, b, c) AS true",
+    f"has_table_privilege(a, b) AS {_READABLE.format('a')}, (a, b, c) AS {_READABLE.format('b')}",
     "has_database_privilege(a, b) AS true, (a, b, c) AS true",
-    "obj_description(a) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a), "
-    "(a, b) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a)",
+    "obj_description(a) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f "
+    "WHERE dpsql_f.objoid = a AND dpsql_f.objsubid = 0), (a, b) AS (SELECT any_value(dpsql_f.description) FROM "
+    "pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a AND dpsql_f.objsubid = 0)",
     "shobj_description(a, b) AS NULL::VARCHAR",
-    "col_description(a, b) AS NULL::VARCHAR",
+    "col_description(a, b) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f "
+    "WHERE dpsql_f.objoid = a AND dpsql_f.objsubid = b AND b > 0)",
     "array_upper(a, d) AS len(a)",
     "array_lower(a, d) AS 1",
     "quote_literal(x) AS chr(39) || replace(x, chr(39), chr(39) || chr(39)) || chr(39)",
@@ -163,11 +177,18 @@ _MACROS: Final = (
     "format_type(a, b) AS (SELECT any_value(dpsql_f.spelled || CASE WHEN a = 1700 AND b > 4 THEN '(' || ((b - 4) >> 16) "
     "|| ',' || ((b - 4) & 65535) || ')' ELSE '' END) FROM pgx.pg_type dpsql_f WHERE dpsql_f.oid = a)",
 )
-FUNCTIONS: Final = frozenset({"pg_get_keywords", *(text.partition("(")[0] for text in _MACROS)})
+TABLE_FUNCTIONS: Final = {
+    "pg_get_keywords": "() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode, "
+    "keyword_category AS catdesc FROM duckdb_keywords()",
+    "pg_options_to_table": "(a) AS TABLE SELECT '' AS option_name, '' AS option_value WHERE false",
+}
+"""Postgres' table functions of the schema `pgx`."""
+FUNCTIONS: Final = frozenset({*TABLE_FUNCTIONS, *(text.partition("(")[0] for text in _MACROS)})
 """Names of Postgres' functions, found without `pg_catalog.` before them."""
 RELATIONS: Final = frozenset([*VIEWS, *_EMPTY, "pg_type"])
 _SCHEMA: Final = {
-    "tables": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, 'BASE TABLE' AS table_type, "
+    "tables": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, "
+    "CASE WHEN protected THEN 'FOREIGN' ELSE 'BASE TABLE' END AS table_type, "
     f"'NO' AS is_insertable_into, 'NO' AS is_typed, comment AS table_comment FROM ({_TABLES}) t",
     "columns": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, column_name, "
     "column_index AS ordinal_position, NULL AS column_default, CASE WHEN is_nullable THEN 'YES' ELSE 'NO' END "
@@ -189,6 +210,7 @@ _SPOKEN: Final = (
     ("dp_budget", "", "what is spent and left of each protected table"),
     ("dp_releases", "", "what was released"),
     ("dp_measurements", "release", "the noisy measurements of a release"),
+    ("dp_domains", "table", "which columns and values of a protected table may be asked about; free"),
 )
 
 
@@ -259,10 +281,8 @@ def _statements(served: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"CREATE VIEW pgi.{name} AS {text}"
     for text in _MACROS:
         yield f"CREATE MACRO {'pgi' if text.startswith('_pg') else 'pgx'}.{text}"
-    yield (
-        "CREATE MACRO pgx.pg_get_keywords() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode, "
-        "keyword_category AS catdesc FROM duckdb_keywords()"
-    )
+    for name, text in TABLE_FUNCTIONS.items():
+        yield f"CREATE MACRO pgx.{name}{text}"
 
 
 def _kind(column: str) -> str:

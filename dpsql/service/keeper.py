@@ -170,13 +170,14 @@ class Call:
         wire.send_json(self.connection, self.keeper.pulse)
 
     def answer_published(self, request: dict[str, Any]) -> None:
-        """The released tables that a user is shown, and their role."""
+        """The released tables that a user is shown, the protected ones that they may ask about, and their role."""
         user = str(request["user"])
         role = self._role(request, sees_nothing=user == PULSE)
         found = [] if user == PULSE else self.keeper.directory.published(user)
         sent = ("name", "columns", "comment", "version", "audience")
         tables = [{key: getattr(published, key) for key in sent} for published in found]
-        wire.send_json(self.connection, {"role": role, "tables": tables})
+        protected = {} if user == PULSE else self.keeper.directory.askable(user)
+        wire.send_json(self.connection, {"role": role, "tables": tables, "protected": protected})
 
     def answer_read(self, request: dict[str, Any]) -> None:
         """The rows of a released table."""

@@ -28,6 +28,7 @@ class Parameter:
         positional: given by place, before all named ones; positional parameters have no default.
         default: the value when the parameter is left out; REQUIRED makes leaving it out an error.
         help: one line for documentation.
+        of_owner: users of the service do not have it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Parameter:
     positional: bool = False
     default: Any = REQUIRED
     help: str = ""
+    of_owner: bool = False
 
 
 @dataclass(frozen=True)
