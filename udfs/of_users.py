@@ -95,7 +95,7 @@ def askable(instance: Instance, table: str, search_path: str, by: str) -> Source
         UnknownName: in the same words whether there is none, or it is not for them.
     """
     with instance.lookup() as cursor:
-        return seen.find_table(cursor, table, search_path, by)
+        return visible_names.find_table(cursor, table, search_path, by)
 
 
 def domain_rows(instance: Instance, source: Source, by: str) -> list[Row]:
