@@ -66,7 +66,7 @@ def test_the_catalogue_says_what_is_declared_and_nothing_of_rows(alice):
     columns = alice.execute(
         "SELECT column_name, data_type, column_comment FROM information_schema.columns WHERE table_name = 'asked'"
     ).fetchall()
-    assert columns == [("note", "VARCHAR", "one of usual, rare"), ("size", "BIGINT", "from 0 to 4")]
+    assert columns == [("note", "text", "one of usual, rare"), ("size", "bigint", "from 0 to 4")]
     (table,) = alice.execute(
         "SELECT relkind, has_table_privilege(oid, 'SELECT'), has_table_privilege('main.asked', 'SELECT'), "
         "has_table_privilege('alice', 'shown', 'SELECT'), obj_description(oid), col_description(oid, 2) "
