@@ -32,8 +32,8 @@ _OURS: Final = frozenset({"pgx", "pgi"})
 _OF_PGI: Final = frozenset(name for name in OF_POSTGRES if name.startswith("_pg"))
 _CALLED_OF: Final = {"pgx": OF_POSTGRES - _OF_PGI, "pgi": _OF_PGI}
 _OURS_BEGIN: Final = "dpsql_"
-_MOST_COPIES: Final = 4_000
-"""Of an argument of functions of Postgres' in one another: DuckDB writes out the text of each."""
+_MOST_WRITTEN: Final = 300_000
+"""Expressions of a statement, once DuckDB has written out the text of each function of Postgres' in its place."""
 _OF_FILES: Final = "./\\:*?"
 """What DuckDB could take for the name of a file."""
 
@@ -184,14 +184,15 @@ def _calls(tree: Any, described: list[str]) -> Iterator[str]:
 
 def _check_copies(tree: Any) -> None:
     """Refuse functions of Postgres' in one another whose texts, written out, would take the process's memory."""
-    waiting = [(tree, 1)]
+    waiting, written = [(tree, 1)], 0
     while waiting:
         node, many = waiting.pop()
         if isinstance(node, dict):
             if node.get("class") == "FUNCTION" and str(node.get("schema") or "").lower() in _OURS:
                 many *= COPIES.get(str(node.get("function_name", "")).lower(), 1)
-                if many > _MOST_COPIES:
-                    raise NotAllowed(f"{node['function_name']} is called in too many calls of such functions: use WITH")
+            written += many if "class" in node else 0
+            if written > _MOST_WRITTEN:
+                raise NotAllowed("functions of PostgreSQL's are called in too many calls of one another: use WITH")
             waiting += [(value, many) for value in node.values() if isinstance(value, (dict, list))]
         elif isinstance(node, list):
             waiting += [(value, many) for value in node]

@@ -93,7 +93,7 @@ def _closing(found: list[Token], words: list[int]) -> dict[int, int]:
 
 def _clauses(found: list[Token], words: list[int]) -> list[str]:
     """The clause that each word is in."""
-    clauses, outer, now = [], [], ""
+    clauses, outer, now, before = [], [], "", ""
     for place in words:
         kind, text = found[place]
         if text == "(":
@@ -101,8 +101,9 @@ def _clauses(found: list[Token], words: list[int]) -> list[str]:
             now = ""
         elif text == ")":
             now = outer.pop() if outer else ""
-        elif kind == "word" and text.lower() in _CLAUSES:
+        elif kind == "word" and text.lower() in _CLAUSES and before != "distinct":
             now = text.lower()
+        before = text.lower()
         clauses.append(now)
     return clauses
 

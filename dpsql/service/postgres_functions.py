@@ -71,8 +71,7 @@ MACROS: tuple[str, ...] = (
     ),
     f"to_char(x, f) AS {_format(f'strftime(x::TIMESTAMP, {_translated(chr(102))})')}",
     f"to_date(x, f) AS {_format(f'strptime(x, {_translated(chr(102))})::DATE')}",
-    "to_timestamp(x) AS make_timestamptz((x * 1000000)::BIGINT), "
-    f"(x, f) AS {_format(f'strptime(x, {_translated(chr(102))})::TIMESTAMPTZ')}",
+    f"to_timestamp(x) AS to_timestamp(x), (x, f) AS {_format(f'strptime(x, {_translated(chr(102))})::TIMESTAMPTZ')}",
     "pg_typeof(x) AS pgx.format_type(pgx.type_oid(typeof(x)), -1)",
     "date_bin(s, t, o) AS CASE WHEN datepart('year', s) <> 0 OR datepart('month', s) <> 0 THEN "
     "error('timestamps cannot be binned into intervals containing months or years') ELSE time_bucket(s, t, o) END",

@@ -84,6 +84,7 @@ def test_calls_in_one_another_are_bounded():
         ("x = ANY(ARRAY(SELECT 1)) AND (2)", "x = ANY(  SELECT 1 ) AND (2)"),
         ("SELECT 1 FROM generate_series(1, 2) AS i, t", "SELECT 1 FROM generate_series(1, 2) AS i(i), t"),
         ("SELECT generate_series(1, 2) AS i FROM t", "SELECT generate_series(1, 2) AS i FROM t"),
+        ("SELECT a IS DISTINCT FROM unnest(b) AS c, d", "SELECT a IS DISTINCT FROM unnest(b) AS c, d"),
         ("SELECT 1 FROM unnest(a) AS u(x)", "SELECT 1 FROM unnest(a) AS u(x)"),
         ("SELECT 'typreceive = 0', typreceive FROM pg_type", "SELECT 'typreceive = 0', typreceive FROM pg_type"),
         ("WHERE t.typreceive <> 0", "WHERE t.typreceive_oid <> 0"),
