@@ -49,7 +49,7 @@ def _row(event: Event, ends: Mapping[str, Event], *, charges: bool) -> tuple[obj
     kind = str(event.get("event"))
     head = (str(event.get("time", ""))[:19].replace("T", " "), event.get("user"))
     if kind == "call" or (kind == "refused" and "function" in event and "call" not in event):
-        if charges and (event.get("function") not in CHARGING or event.get("stored")):
+        if charges and (_function(event) not in CHARGING or event.get("stored")):
             return None
         return (*head, _short(_question(event)), _epsilon(event), _short(_decision(event, ends)))
     if charges or (kind == "refused" and "call" in event):
@@ -65,6 +65,10 @@ def _row(event: Event, ends: Mapping[str, Event], *, charges: bool) -> tuple[obj
     return (*head, _short(asked), None, kind)
 
 
+def _function(event: Event) -> str:
+    return str(event.get("function"))
+
+
 def _question(event: Event) -> str:
     """What a call asks: the query, or the function with the table."""
     arguments = event.get("arguments")
@@ -72,12 +76,12 @@ def _question(event: Event) -> str:
     if "sql" in given:
         return str(given["sql"])
     about = given.get("table", given.get("release", ""))
-    return f"{event.get('function')}({about})"
+    return f"{_function(event)}({about})"
 
 
 def _epsilon(event: Event) -> object:
     arguments = event.get("arguments")
-    return arguments.get("epsilon") if isinstance(arguments, Mapping) and event.get("function") in CHARGING else None
+    return arguments.get("epsilon") if isinstance(arguments, Mapping) and _function(event) in CHARGING else None
 
 
 def _decision(event: Event, ends: Mapping[str, Event]) -> str:
@@ -86,7 +90,7 @@ def _decision(event: Event, ends: Mapping[str, Event]) -> str:
         return f"refused: {end.get('reason')}"
     if end.get("event") != "answered":
         return "no answer in the log"
-    if event.get("function") not in CHARGING:
+    if _function(event) not in CHARGING:
         return "answered, free"
     return "answered again, free" if event.get("stored") else "answered"
 

@@ -472,9 +472,8 @@ DEFECTS = (
     # what users see of protected tables
     Defect("users declare domains", "dpsql/api/arguments.py", "if not (of_user and parameter.of_owner)", "if of_user or not of_user", ("tests/api/test_users.py",)),
     Defect("a catalogue shows protected tables that a user may not ask about", "dpsql/books/people/visible_names.py", "limit.source for limit in limits.list_limits(books, by))\n", "limit.source for limit in limits.list_limits(books))\n", ("tests/api/test_users.py",)),
-    Defect("a catalogue shows protected tables that a user may not ask about", "dpsql/books/seen.py", "limit.source for limit in limits.list_limits(books, by))\n", "limit.source for limit in limits.list_limits(books))\n", ("tests/api/test_users.py",)),
     Defect("functions of Postgres in one another fill the memory", "dpsql/service/allowlist.py", "                many *= COPIES.get(", "                many = COPIES.get(", ("tests/service/test_hostile.py",)),
     Defect("what users wrote moves the cursor of the owner's terminal", "dpsql/api/plain_table.py", "sign if sign.isprintable() else \" \"", "sign", ("tests/service/test_audit_table.py",)),
-    Defect("who would be charged is not shown the charge", "dpsql/service/audit_table.py", "event.get(\"function\") not in CHARGING or event.get(\"stored\")", "event.get(\"function\") in CHARGING", ("tests/service/test_audit_table.py",)),
+    Defect("who would be charged is not shown the charge", "dpsql/service/audit_table.py", "_function(event) not in CHARGING or event.get(\"stored\")", "_function(event) in CHARGING", ("tests/service/test_audit_table.py",)),
     Defect("a catalogue shows the type of a column with members that nobody declared", "dpsql/release/domains.py", "return kind_of(self.column.type)", "return self.column.type", ("tests/api/test_users.py",)),
 )  # fmt: skip
