@@ -177,7 +177,7 @@ def test_insufficient_budget(people, quick):
     people.sql(f"FROM {call(quick, epsilon=2.0)}").fetchall()
     with pytest.raises(duckdb.Error) as caught:
         people.sql(f"FROM {call(quick, epsilon=2.9)}")
-    assert all(part in str(caught.value) for part in ("epsilon 2.9", "of epsilon 3", "2 is spent"))
+    assert all(part in str(caught.value) for part in ("asks for 2.9", "Of epsilon 3", "2 is spent"))
     left = people.sql("SELECT epsilon_left FROM dp_budget()").fetchall()[0][0]
     assert f"has ε = {left:g} left" in str(caught.value)
     people.sql(f"FROM {call(quick, epsilon=left)}").fetchall()
