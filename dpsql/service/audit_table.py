@@ -34,7 +34,9 @@ def table(events: Iterable[Event], *, charges: bool = False) -> str:
     """
     known = list(events)
     ends = {
-        str(event["call"]): event for event in known if event.get("event") in ("answered", "refused") and "call" in event
+        str(event["call"]): event
+        for event in known
+        if event.get("event") in ("answered", "refused") and "call" in event
     }
     rows = [
         row
