@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import comb
-from typing import Final
+from typing import Final, Protocol
 
 from dpsql.api.database import Database
 from dpsql.api.proposing.context import Context
@@ -70,13 +70,13 @@ def with_forecast(
         proposals: for the table's columns, each with coarser ones.
         rows: about how many the table will have; None if nobody says.
     """
-    planner = _Planner(db, context, tuple(proposals), rows or 0)
+    planner = Planner(db, context, tuple(proposals), rows or 0)
     first = planner.reliable(0) if rows and planner.pairs else None
     if first is None:
         return planner.proposals, None
     counts = {0: first}
     if any(proposal.coarser for proposal in proposals):
-        _search(planner, counts)
+        search(planner, counts)
     level = next((at for at in sorted(counts) if 2 * counts[at] >= planner.pairs), max(counts))
     planner.declare(level)
     preferred = _with_seasons(planner, level)
@@ -91,7 +91,16 @@ def with_forecast(
     return tuple(found), forecast
 
 
-def _search(planner: _Planner, counts: dict[int, int]) -> None:
+class Leveled(Protocol):
+    """What tries levels of cells."""
+
+    pairs: int
+
+    def reliable(self, level: int) -> int | None:
+        """How many pairs would be reliable with the cells of a level; None if no plan says."""
+
+
+def search(planner: Leveled, counts: dict[int, int]) -> None:
     """Find how many pairs would be reliable at the finest level where half of them are, if any, by bisection."""
     fine, coarse = 0, len(MOST_CELLS) - 1
     if 2 * counts[fine] >= planner.pairs:
@@ -103,7 +112,7 @@ def _search(planner: _Planner, counts: dict[int, int]) -> None:
         fine, coarse = (fine, middle) if 2 * counts[middle] >= planner.pairs else (middle, coarse)
 
 
-def _with_seasons(planner: _Planner, level: int) -> dict[str, Proposal]:
+def _with_seasons(planner: Planner, level: int) -> dict[str, Proposal]:
     """Dates by month or quarter, where half of their pairs would be reliable: seasons are what people ask of dates."""
     found: dict[str, Proposal] = {}
     for proposal in planner.proposals:
@@ -133,7 +142,7 @@ def _with_finer(context: Context, proposal: Proposal, level: int, forecast: Fore
     return replace(chosen, options=(*chosen.options, context.call(proposal.column, other.how or {}) + cost))
 
 
-class _Planner:
+class Planner:
     """Plans of one table with more and fewer cells."""
 
     def __init__(self, db: Database, context: Context, proposals: tuple[Proposal, ...], rows: int) -> None:
@@ -183,3 +192,55 @@ class _Planner:
             return None  # the mechanism predicts nothing of what it measures
         of = pairs if column is None else pairs[[column in clique for clique in pairs["marginal"]]]
         return int((of["predicted_l1"] <= RELIABLE).sum())
+
+
+class TreePlanner:
+    """Plans of a linked release with more and fewer cells; its pairs are those of a unit's row.
+
+    Attributes:
+        planners: of the tables, the root first.
+        pairs: how many a plan has; 0 where none can be made.
+    """
+
+    def __init__(self, planners: Sequence[Planner], rows: int, *, linked: bool) -> None:
+        self.planners, self.rows, self._linked = planners, rows, linked
+        self.pairs = 0
+        self.first = self.reliable(0)
+
+    def reliable(self, level: int) -> int | None:
+        """How many pairs would be reliable with the cells of a level; None if no plan says."""
+        for planner in self.planners:
+            planner.declare(level)
+        top = self.planners[0]
+        try:
+            plan = top.db.plan(top.context.table, top.epsilon, assume_rows=self.rows, linked=self._linked)
+        except DpsqlError:
+            return None
+        pairs = plan[(plan["marginal"].map(len) == 2) & plan["predicted_l1"].notna()]
+        self.pairs = len(pairs)
+        return int((pairs["predicted_l1"] <= RELIABLE).sum())
+
+
+def with_tree_forecast(
+    tables: Sequence[tuple[Context, tuple[Proposal, ...]]], db: Database, rows: int | None, *, linked: bool
+) -> tuple[list[tuple[Proposal, ...]], Forecast | None]:
+    """The proposals of all tables with as many cells as suit one linked release, and what is predicted of it.
+
+    Args:
+        tables: their contexts and proposals, the root first; they are declared in `db`.
+        db: with empty tables that are protected and linked.
+        rows: about how many units there are; None if nobody says.
+        linked: whether there are tables below the root.
+    """
+    planners = [Planner(db, context, proposals, rows or 0) for context, proposals in tables]
+    tree = TreePlanner(planners, rows, linked=linked) if rows else None
+    if tree is None or tree.first is None or not tree.pairs:
+        return [planner.proposals for planner in planners], None
+    counts = {0: tree.first}
+    if any(proposal.coarser for planner in planners for proposal in planner.proposals):
+        search(tree, counts)
+    level = next((at for at in sorted(counts) if 2 * counts[at] >= tree.pairs), max(counts))
+    counts[level] = tree.reliable(level) or 0
+    cells = {MOST_CELLS[at]: counts[at] for at in sorted(counts)}
+    forecast = Forecast(planners[0].epsilon, tree.pairs, cells, MOST_CELLS[level], tree.rows)
+    return [tuple(p.at(level) for p in planner.proposals) for planner in planners], forecast
