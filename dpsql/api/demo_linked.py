@@ -17,7 +17,7 @@ from dpsql.api.database import Database, connect
 from dpsql.api.demo import BUDGET, DELTA, shown
 from dpsql.api.output import folded
 from dpsql.api.release import Release
-from dpsql.books.statements import read_text
+from dpsql.books.ledger.statements import read_text
 from dpsql.errors import InvalidArgument
 
 _SCRIPT: Final = f"""\
