@@ -146,6 +146,22 @@ def test_demo(tmp_path, capsys):
     assert main(["demo", "--database", str(path)]) == 1
 
 
+@pytest.mark.slow
+def test_demo_of_linked_tables(tmp_path, capsys):
+    path = tmp_path / "demo.duckdb"
+    assert main(["demo", "--linked", "--database", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert all(
+        part in text for part in ("dp_protect", "dp_link", "dp_synthesize", "dp_publish", "simulated", "Done in")
+    )
+    assert "far from what was measured" not in text
+    with dpsql.connect(str(path)) as db:
+        orphans = "SELECT count(*) FROM synthetic.accounts ANTI JOIN synthetic.clients USING (client)"
+        assert db.sql(orphans).fetchall() == [(0,)]
+    assert main(["demo", "--linked", "--database", str(path)]) == 1
+    assert main(["demo", "--linked", "--input", "a.csv"]) == 1
+
+
 @pytest.mark.medium
 def test_demo_with_a_file_of_ones_own(tmp_path, capsys):
     with dpsql.connect() as db:

@@ -13,9 +13,9 @@ on nothing else of the rows. What a plan predicts: `dpsql.strategy.foretold`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from dpsql.api.database import Database
 from dpsql.api.proposing.context import Context
@@ -69,14 +69,12 @@ def with_forecast(
         proposals: for the table's columns, each with coarser ones.
         rows: about how many the table will have; None if nobody says.
     """
-    planner = _Planner(db, context, tuple(proposals), int(float(f"{rows or 0:.2g}")))
+    planner = Planner(db, context, tuple(proposals), _about(rows))
     first = planner.scenario() if rows else None
     if first is None or first.reliable is None or not first.pairs:
         return planner.proposals, None
-    found = {0: first}
-    if any(proposal.coarser for proposal in proposals):
-        _search(planner, found)
-    level = next((at for at in sorted(found) if found[at].share >= _HALF), max(found))
+    found = _search(planner, first, any(proposal.coarser for proposal in proposals))
+    level = _finest(found)
     planner.declare(level)
     preferred = _with_seasons(planner, level)
     if preferred:
@@ -90,21 +88,43 @@ def with_forecast(
     return tuple(made), forecast
 
 
-def _search(planner: _Planner, found: dict[int, Scenario]) -> None:
-    """Find what is predicted at the finest level where half of the pairs would be reliable, if any, by bisection."""
+def _about(rows: int | None) -> int:
+    """As many as the command names that makes the release."""
+    return int(float(f"{rows or 0:.2g}"))
+
+
+class Leveled(Protocol):
+    """What can be planned with more and fewer cells."""
+
+    def declare(self, level: int) -> None:
+        """Declare all columns with about `MOST_CELLS[level]` cells."""
+
+    def scenario(self) -> Scenario | None:
+        """The release as its plan sees it, as columns are declared now; None if it is refused."""
+
+
+def _search(planner: Leveled, first: Scenario, has_coarser: bool) -> dict[int, Scenario]:
+    """What is predicted by level: of the finest, and of those that a bisection tries for half of reliable pairs."""
+    found = {0: first}
     fine, coarse = 0, len(MOST_CELLS) - 1
-    level = coarse
+    level = coarse if has_coarser else fine
     while found[fine].share < _HALF and level != fine:
         planner.declare(level)
         scenario = planner.scenario()
         if scenario is None:
-            return
+            break
         found[level] = scenario
         fine, coarse = (fine, level) if scenario.share >= _HALF else (level, coarse)
         level = (fine + coarse) // 2
+    return found
 
 
-def _with_seasons(planner: _Planner, level: int) -> dict[str, Proposal]:
+def _finest(found: Mapping[int, Scenario]) -> int:
+    """The finest level where half of the pairs would be reliable; without one, the coarsest."""
+    return next((at for at in sorted(found) if found[at].share >= _HALF), max(found))
+
+
+def _with_seasons(planner: Planner, level: int) -> dict[str, Proposal]:
     """Dates by month or quarter, where half of their pairs would be reliable: seasons are what people ask of dates."""
     found: dict[str, Proposal] = {}
     for proposal in planner.proposals:
@@ -134,7 +154,7 @@ def _with_finer(context: Context, proposal: Proposal, level: int, forecast: Fore
     return replace(chosen, options=(*chosen.options, context.call(proposal.column, other.how or {}) + cost))
 
 
-class _Planner:
+class Planner:
     """Plans of one table with more and fewer cells."""
 
     def __init__(self, db: Database, context: Context, proposals: tuple[Proposal, ...], rows: int) -> None:
@@ -173,3 +193,52 @@ class _Planner:
             return self.db.forecast(table, epsilon, assume_rows=rows, columns=self._columns).scenario
         except DpsqlError:
             return None
+
+
+class TreePlanner:
+    """Plans of a linked release with more and fewer cells; its pairs are those of a unit's row.
+
+    Attributes:
+        planners: of the tables, the root first.
+    """
+
+    def __init__(self, planners: Sequence[Planner], *, linked: bool) -> None:
+        self.planners, self._linked = planners, linked
+
+    def declare(self, level: int) -> None:
+        """Declare the columns of all tables with about `MOST_CELLS[level]` cells."""
+        for planner in self.planners:
+            planner.declare(level)
+
+    def scenario(self) -> Scenario | None:
+        """The release as its plan sees it, as columns are declared now; None if it is refused."""
+        top, linked = self.planners[0], self._linked
+        try:
+            return top.db.forecast(top.context.table, top.epsilon, assume_rows=top.rows, linked=linked).scenario
+        except DpsqlError:
+            return None
+
+
+def with_tree_forecast(
+    tables: Sequence[tuple[Context, tuple[Proposal, ...]]], db: Database, rows: int | None, *, linked: bool
+) -> tuple[list[tuple[Proposal, ...]], Forecast | None]:
+    """The proposals of all tables with as many cells as suit one linked release, and what is predicted of it.
+
+    Args:
+        tables: their contexts and proposals, the root first; they are declared in `db`.
+        db: with empty tables that are protected and linked.
+        rows: about how many units there are; None if nobody says.
+        linked: whether there are tables below the root.
+    """
+    planners = [Planner(db, context, proposals, _about(rows)) for context, proposals in tables]
+    tree = TreePlanner(planners, linked=linked)
+    tree.declare(0)
+    first = tree.scenario() if rows else None
+    if first is None or first.reliable is None or not first.pairs:
+        return [planner.proposals for planner in planners], None
+    found = _search(tree, first, any(proposal.coarser for planner in planners for proposal in planner.proposals))
+    level = _finest(found)
+    tree.declare(level)
+    cells = {MOST_CELLS[at]: found[at].reliable or 0 for at in sorted(found)}
+    forecast = Forecast(planners[0].epsilon, found[level].pairs, cells, MOST_CELLS[level], planners[0].rows)
+    return [tuple(p.at(level) for p in planner.proposals) for planner in planners], forecast
