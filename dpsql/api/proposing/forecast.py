@@ -73,7 +73,7 @@ def with_forecast(
     first = planner.scenario() if rows else None
     if first is None or first.reliable is None or not first.pairs:
         return planner.proposals, None
-    found = _search(planner, first, any(proposal.coarser for proposal in proposals))
+    found = _search(planner, first, has_coarser=any(proposal.coarser for proposal in proposals))
     level = _finest(found)
     planner.declare(level)
     preferred = _with_seasons(planner, level)
@@ -103,7 +103,7 @@ class Leveled(Protocol):
         """The release as its plan sees it, as columns are declared now; None if it is refused."""
 
 
-def _search(planner: Leveled, first: Scenario, has_coarser: bool) -> dict[int, Scenario]:
+def _search(planner: Leveled, first: Scenario, *, has_coarser: bool) -> dict[int, Scenario]:
     """What is predicted by level: of the finest, and of those that a bisection tries for half of reliable pairs."""
     found = {0: first}
     fine, coarse = 0, len(MOST_CELLS) - 1
@@ -236,7 +236,8 @@ def with_tree_forecast(
     first = tree.scenario() if rows else None
     if first is None or first.reliable is None or not first.pairs:
         return [planner.proposals for planner in planners], None
-    found = _search(tree, first, any(proposal.coarser for planner in planners for proposal in planner.proposals))
+    has_coarser = any(proposal.coarser for planner in planners for proposal in planner.proposals)
+    found = _search(tree, first, has_coarser=has_coarser)
     level = _finest(found)
     tree.declare(level)
     cells = {MOST_CELLS[at]: found[at].reliable or 0 for at in sorted(found)}
