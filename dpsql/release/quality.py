@@ -20,6 +20,7 @@ from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Family, threshold_counts
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.names import split_name
 from dpsql.engines.duckdb.numbers import numbers
 from dpsql.engines.protocol import TableCounter
 from dpsql.engines.registry import engine_of
@@ -213,8 +214,9 @@ def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
         unit_row = UnitRow.from_json(entry.linked, entry.domain)
         places = enumerate(unit_row.tree.tables)
         sources = {table: releases.rows_source(books, entry, place) for place, table in places}
+        called = {table: replace(source, name=(split_name(table) or (table,))[-1]) for table, source in sources.items()}
         return engine_of(cursor, sources[unit_row.tree.root]).unit_counter(
-            sources, unit_row, None, roles=roles_of(unit_row, sources)
+            sources, unit_row, None, roles=roles_of(unit_row, called)
         )
     table = rows_table(books.catalog, entry)
     columns = tuple(Column(a.name, a.stored_type, a.nullable) for a in entry.domain)

@@ -458,6 +458,8 @@ DEFECTS = (
     Defect("a role that every unit has may be missing in a drawn unit", "dpsql/core/unit_row.py", "return slot.above == 0 and slot.role is not None and slot.role.always", "return False", ("tests/linked/test_role_rows.py",)),
     Defect("rows drawn as other children satisfy a role's predicate", "dpsql/evaluation/roles.py", "    return Constraint(text if has else f\"NOT {text}\", ", "    return Constraint(text if has else \"TRUE\", ", ("tests/linked/test_roles.py",)),
     Defect("a bin in which a role changes is taken for one with it", "dpsql/evaluation/roles.py", "    if len(mixed):\n", "    if False:\n", ("tests/linked/test_roles.py",)),
+    Defect("reports ask stored rows for roles under another name than the table's", "dpsql/release/quality.py", "roles=roles_of(unit_row, called)", "roles=roles_of(unit_row, sources)", ("tests/linked/test_told_roles.py",)),
+    Defect("a card hides what roles impose", "dpsql/report/card.py", "    if facts.imposed:\n", "    if False:\n", ("tests/linked/test_told_roles.py",)),
     # what was read off the rows of tables below and above
     Defect("a linked release hides what was read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "        for table in tables_of(linked):\n            held", "        for table in tables_of(linked)[:1]:\n            held", ("tests/linked/test_looked.py",)),
     Defect("a linked release hides facts that were read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "for table in tables_of(linked) for one in", "for table in tables_of(linked)[:1] for one in", ("tests/linked/test_looked.py",)),

@@ -1,0 +1,63 @@
+"""What people are told of roles: by the report, by the release, and where one is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+import dpsql
+from tests.linked.test_release import run
+from tests.linked.test_roles import DOMAINS, JOBS, TABLES, linked
+
+QUALIFIED = "one_of := {'head': 'persons.relate = 0'}, at_most_one := {'spouse': 'PERSONS.relate = 1'}"
+PLAIN = QUALIFIED.replace("persons.", "").replace("PERSONS.", "")
+OF_PERSONS = DOMAINS.partition("CALL dp_domain('jobs'")[0].replace(JOBS, "")
+
+
+@pytest.fixture
+def town():
+    with dpsql.connect() as db:
+        run(db, TABLES)
+        yield db
+
+
+def words(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("roles", [PLAIN, QUALIFIED])
+def test_a_report_of_roles_says_what_is_imposed(town, roles):
+    linked(town, roles, OF_PERSONS)
+    release = town.synthesize("persons", 20.0, linked=True, steps=20, relaxed_rows=20)
+    assert len(release.errors)
+    assert len(release.answers("persons.spouse", "persons.spouse.relate"))
+    written = re.findall(r"'([^']+)'}", roles)
+    expected = [
+        f"each row of households has exactly one row of persons where {written[0]}",
+        f"each row of households has at most one row of persons where {written[1]}",
+    ]
+    page = words(release.report().html)
+    card = json.loads(release.card().json)["deployment"]["dp_variant"]["unprotected_quantities"]
+    for text in (page, card):
+        assert f"Imposed on the synthetic rows, whatever the real ones are: {'; '.join(expected)}." in text
+
+
+@pytest.mark.medium
+def test_a_report_of_roles_in_another_schema(town):
+    run(town, 'CREATE SCHEMA "my.s"; CREATE TABLE "my.s"."the persons" AS FROM persons')
+    roles = """one_of := {'head': '"the persons".relate = 0'}"""
+    run(town, f"""CALL dp_link('"my.s"."the persons"', 'households', key := 'hid', most := 2, {roles})""")
+    run(town, re.sub("'persons'", """'"my.s"."the persons"'""", OF_PERSONS))
+    town.sql("""CALL dp_domain('"my.s"."the persons"', 'pid', exclude := true)""").fetchall()
+    release = town.synthesize("households", 20.0, linked=True, steps=20, relaxed_rows=20)
+    assert "exactly one row of" in words(release.report().html)
+
+
+@pytest.mark.medium
+def test_without_roles_nothing_is_imposed(town):
+    run(town, "CALL dp_link('persons', 'households', most := 4);" + OF_PERSONS)
+    release = town.synthesize("persons", 20.0, linked=True, steps=20, relaxed_rows=20)
+    assert "Imposed" not in release.report().html + release.card().json
