@@ -208,6 +208,8 @@ def _variant(facts: Facts) -> dict[str, str]:
     declared = [one for one in facts.constraints if one not in entry.looked_facts]
     if declared:
         public.append(f"The owner declared that every row has: {_joined(declared)}")
+    if facts.imposed:
+        public.append(f"Imposed on the synthetic rows, whatever the real ones are: {_joined(facts.imposed)}")
     return {
         "variant_name": "Pure DP" if facts.delta == 0 else "Approximate DP",
         "data_domain": f"Tables with the columns: {'; '.join(_domain_words(facts))}.",

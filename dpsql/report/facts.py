@@ -92,6 +92,16 @@ class Facts:
         computed = (attribute for attribute in self.entry.domain.excluded if attribute.computed_as)
         return [f"{attribute.name} = {attribute.computed_as}" for attribute in computed]
 
+    @property
+    def imposed(self) -> list[str]:
+        """What roles impose on the synthetic rows of a linked release, a clause each."""
+        return [
+            f"each row of {parent} has {'exactly' if always else 'at most'} one row of {child} where {where}"
+            for child, parent, _, _, _, *roles in (self.entry.linked or {"links": ()})["links"]
+            for listed in roles
+            for _, where, always in listed
+        ]
+
 
 def check_synthetic(entry: Entry) -> None:
     """Refuse a release that has no synthetic rows to report on.

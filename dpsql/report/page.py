@@ -249,6 +249,8 @@ def measured_words(facts: Facts) -> list[str]:
         found.append(f"Not measured, but computed in each synthetic row: {'; '.join(facts.computed)}.")
     if facts.constraints:
         found.append(f"The owner states that every row has: {'; '.join(facts.constraints)}.")
+    if facts.imposed:
+        found.append(f"Imposed on the synthetic rows, whatever the real ones are: {'; '.join(facts.imposed)}.")
     if facts.entry.looked:
         found.append(f"The owner read these domains off the rows: {', '.join(facts.entry.looked)}.")
     for period, columns in periods_of(entry.domain).items():
