@@ -44,7 +44,7 @@ class DpLink(SqlFunction):
             "most",
             "BIGINT",
             default=None,
-            help="from so many rows of a parent on, numbers share a bin; 100, or 1 by PRIMARY KEY",
+            help="from so many rows of a parent on, roles left out, numbers share a bin; 100, or 1 by PRIMARY KEY",
         ),
         Parameter("max_rows", "BIGINT", default=None, help="how many rows of one unit count, where rows are counted"),
         Parameter(

@@ -35,7 +35,7 @@ class Linked:
         source: the table.
         parent: the table that its rows lead to; None of the root.
         key, references: the columns that do, and those that they name.
-        most: from how many rows of one parent row on numbers share the last bin.
+        most: from how many rows of one parent row on, roles left out, numbers share the last bin.
         max_rows: how many of its rows count of one unit; None where the owner did not say.
         undeclared: its columns without a domain, keys left out.
         note: what the promise does not say.
@@ -71,7 +71,7 @@ def link(
         parent: a table whose rows are units, or that is linked itself.
         key: columns of the child; by default those of its FOREIGN KEY to the parent.
         references: columns of the parent; by default those of the FOREIGN KEY, or of the names of `key`.
-        most: from so many children of one row on, numbers share the last bin.
+        most: from so many children of one row on, roles left out, numbers share the last bin.
         max_rows: how many rows of one unit count where rows are counted, over all its rows of the table above.
         roles: of which each row of the parent has one row, or one at most.
 

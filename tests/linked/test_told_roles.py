@@ -61,3 +61,21 @@ def test_without_roles_nothing_is_imposed(town):
     run(town, "CALL dp_link('persons', 'households', most := 4);" + OF_PERSONS)
     release = town.synthesize("persons", 20.0, linked=True, steps=20, relaxed_rows=20)
     assert "Imposed" not in release.report().html + release.card().json
+
+
+@pytest.mark.medium
+def test_numbers_of_rows_are_told_up_to_most_and_the_roles():
+    """Rows with a role are rows: with `most := 1` and one head a household has two rows at most where rows are drawn."""
+    with dpsql.connect() as db:
+        run(db, "CREATE TABLE households (hid INTEGER); CREATE TABLE members (hid INTEGER, relate INTEGER)")
+        run(db, "INSERT INTO households FROM range(400)")
+        for place, persons in enumerate((1, 2, 4, 5)):
+            each = f"least(n, 2) FROM households, range({persons}) r(n) WHERE hid % 4 = {place}"
+            run(db, f"INSERT INTO members SELECT hid, {each}")
+        db.protect("households", epsilon=100.0, delta=1e-9)
+        db.link("members", "households", key="hid", most=1, one_of={"head": "relate = 0"})
+        db.domain("members", "relate", values=[0, 1, 2])
+        sql = "SELECT m, count(*) AS n FROM (SELECT hid, count(*) AS m FROM members GROUP BY hid) GROUP BY m"
+        answers = db.sql("SELECT m, n FROM dp_query(?, epsilon := 90.0) ORDER BY m", [sql]).fetchall()
+    assert [m for m, _ in answers] == [1, 2]
+    assert all(abs(n - expected) < 20 for (_, n), expected in zip(answers, (100, 300), strict=True))

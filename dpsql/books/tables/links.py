@@ -148,7 +148,7 @@ def numbers_of_rows(books: Books, source: Source, where: Sequence[str] = ()) -> 
     assert link is not None
     names = {reached(above.source, column.name) for above in path for column in above.source.columns}
     plain = replace(source, columns=tuple(column for column in source.columns if column.name not in names))
-    return with_numbers(path[-1].source, [PerUnit(plain, path, min(link.most, _MOST_NUMBER), tuple(where))])
+    return with_numbers(path[-1].source, [PerUnit(plain, path, min(link.most_rows, _MOST_NUMBER), tuple(where))])
 
 
 def declared_beside(books: Books, source: Source) -> dict[str, Attribute]:
