@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dpsql.books.ledger.store import Books
 from dpsql.books.releases import journal, releases
 from dpsql.books.releases.releases import Entry, rows_table
+from dpsql.books.tables.owner_facts import listed_roles
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Family, threshold_counts
@@ -181,11 +182,27 @@ def _as_shown(domain: Domain, measured: Target, counts: npt.NDArray[Any]) -> tup
 def warnings_of(entry: Entry) -> list[str]:
     """What a reader of a release should know: of its number of rows, of its fit, of rows outside declared domains."""
     shares = entry.report.get("outside", {})
-    return [entry.report[name] for name in ("rows", "warning") if name in entry.report] + [
-        f"about {share:.0%} of the rows have a value of {name!r} outside its declared domain, which is NULL here: "
-        "declare it with dp_domain, or an other := '…' for the rest"
-        for name, share in shares.items()
-    ]
+    return (
+        [entry.report[name] for name in ("rows", "warning") if name in entry.report]
+        + [
+            f"about {share:.0%} of the rows have a value of {name!r} outside its declared domain, which is NULL here: "
+            "declare it with dp_domain, or an other := '…' for the rest"
+            for name, share in shares.items()
+        ]
+        + [*_below_roles(entry)]
+    )
+
+
+def _below_roles(entry: Entry) -> Iterator[str]:
+    """What was not measured: which rows there are below one with a role; `dpsql.core.unit_row` has no slots there."""
+    for child, _, role in listed_roles(entry.linked):
+        below = [link[0] for link in (entry.linked or {})["links"] if link[1] == child]
+        if below:
+            yield (
+                f"rows of {' and '.join(below)} below {role.name!r} of {child} are drawn from those below other rows "
+                f"of {child}, or any that are declared where these have none: only how many there are was measured "
+                f"of {role.name!r}"
+            )
 
 
 def outside_share(books: Books, source: str, attribute: Attribute) -> float | None:

@@ -13,7 +13,7 @@ from dpsql.books.ledger.accounts import account_now
 from dpsql.books.ledger.store import Books
 from dpsql.books.releases.releases import Entry
 from dpsql.books.tables.facts import constraints
-from dpsql.books.tables.owner_facts import fact_of, tables_of
+from dpsql.books.tables.owner_facts import fact_of, listed_roles, tables_of
 from dpsql.core.domain import Attribute
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.account import Account
@@ -96,10 +96,8 @@ class Facts:
     def imposed(self) -> list[str]:
         """What roles impose on the synthetic rows of a linked release, a clause each."""
         return [
-            f"each row of {parent} has {'exactly' if always else 'at most'} one row of {child} where {where}"
-            for child, parent, _, _, _, *roles in (self.entry.linked or {"links": ()})["links"]
-            for listed in roles
-            for _, where, always in listed
+            f"each row of {parent} has {'exactly' if role.always else 'at most'} one row of {child} where {role.where}"
+            for child, parent, role in listed_roles(self.entry.linked)
         ]
 
 

@@ -57,9 +57,20 @@ def test_a_report_of_roles_in_another_schema(town):
 
 
 @pytest.mark.medium
+def test_rows_below_a_role_are_not_measured_and_readers_are_told(town):
+    linked(town)
+    release = town.synthesize("jobs", 20.0, linked=True, steps=20, relaxed_rows=20)
+    words_of_each = [w for w in release.warnings if w.startswith("rows of jobs below")]
+    assert [re.findall("below '(.+?)' of persons", w) for w in words_of_each] == [["head"], ["spouse"]]
+    page = words(release.report().html).replace("&#39;", "'")
+    assert all(warning in page for warning in words_of_each)
+
+
+@pytest.mark.medium
 def test_without_roles_nothing_is_imposed(town):
     run(town, "CALL dp_link('persons', 'households', most := 4);" + OF_PERSONS)
     release = town.synthesize("persons", 20.0, linked=True, steps=20, relaxed_rows=20)
+    assert not [w for w in release.warnings if "below" in w]
     assert "Imposed" not in release.report().html + release.card().json
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from dpsql.books.ledger.members import find_member
 from dpsql.books.ledger.store import Books
 from dpsql.books.tables import facts
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.tree import Role
 from dpsql.core.unit_row import UnitRow
 
 
@@ -32,6 +34,12 @@ def columns_of(linked: Mapping[str, Any], table: str) -> tuple[str, ...]:
 def stated_as(table: str, column: str) -> str:
     """What a column of one of several tables is called."""
     return f"{table}.{column}"
+
+
+def listed_roles(linked: Mapping[str, Any] | None) -> list[tuple[str, str, Role]]:
+    """The roles of a linked release, each with its table and the one above; none of a release of one table."""
+    links = () if linked is None else linked["links"]
+    return [(child, parent, Role(*role)) for child, parent, _, _, _, *roles in links for role in chain(*roles)]
 
 
 def fact_of(table: str, predicate: str) -> str:
