@@ -46,7 +46,8 @@ def columns_of_row(source: Source, text: str, argument: str, example: str) -> tu
         example: of what may be said.
 
     Raises:
-        InvalidArgument: not SQL, a query inside, a function that is not plain and built in, or no column named.
+        InvalidArgument: not SQL, named with AS, a query inside, a function that is not plain and built in, or no column
+            named.
         UnknownName: a column that the source does not have.
     """
     text = text.strip()
@@ -69,6 +70,8 @@ def columns_of_row(source: Source, text: str, argument: str, example: str) -> tu
     if not alone or {key for key, value in tree.args.items() if value} != {"expressions"}:
         raise InvalidArgument(f"{argument} is {shown!r}: say one expression, without SELECT or WHERE")
     expression = tree.expressions[0]
+    if any(not isinstance(named.parent, exp.Func) for named in expression.find_all(exp.Alias, exp.Aliases)):
+        raise InvalidArgument(f"{argument} is {shown!r}: say the expression alone, and give it no name")
     refused = next(expression.find_all(*_NOT_IN_A_ROW), None)
     if refused is not None:
         _refuse(refused.sql(dialect="duckdb"), argument)

@@ -8,6 +8,7 @@ import re
 import pytest
 
 import dpsql
+from dpsql.errors import DpsqlError
 from tests.linked.test_release import run
 from tests.linked.test_roles import DOMAINS, JOBS, TABLES, linked
 
@@ -21,6 +22,9 @@ def town():
     with dpsql.connect() as db:
         run(db, TABLES)
         yield db
+
+
+NAMED = ["relate = 0 AS x", "relate = 0 x", "x: relate = 0", "(relate = 0 AS x)", "relate = 0 AS (x, y)", "(age AS x) > 3"]
 
 
 def words(html: str) -> str:
@@ -90,3 +94,18 @@ def test_numbers_of_rows_are_told_up_to_most_and_the_roles():
         answers = db.sql("SELECT m, n FROM dp_query(?, epsilon := 90.0) ORDER BY m", [sql]).fetchall()
     assert [m for m, _ in answers] == [1, 2]
     assert all(abs(n - expected) < 20 for (_, n), expected in zip(answers, (100, 300), strict=True))
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("predicate", NAMED)
+def test_an_expression_of_a_row_has_no_name(town, predicate):
+    """In roles, in constraints and in computed columns."""
+    with pytest.raises(DpsqlError, match="give it no name"):
+        town.link("persons", "households", one_of={"head": predicate})
+    assert town.sql("SELECT count(*) FROM dpsql.member WHERE source = 'persons'").fetchall() == [(0,)]
+    town.link("persons", "households", one_of={"head": "struct_pack(x := relate).x = 0"})
+    run(town, OF_PERSONS.replace(JOBS, ""))
+    with pytest.raises(DpsqlError, match="give it no name"):
+        town.constraint("persons", predicate)
+    with pytest.raises(DpsqlError, match="give it no name"):
+        town.domain("persons", "pid", computed_as=predicate)
