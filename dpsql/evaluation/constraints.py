@@ -52,7 +52,7 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
     Raises:
         InvalidArgument: a predicate fails on the domain, nothing is allowed, or there are too many tuples to try.
     """
-    applicable = _applicable(domain, constraints)
+    applicable = applicable_in(domain, constraints)
     if not applicable:  # an empty database takes longer to open than all the rest
         return []
     return list(_known(source, domain, tuple(applicable)))
@@ -71,7 +71,7 @@ def _known(source: Source, domain: Domain, constraints: tuple[Constraint, ...]) 
     return found
 
 
-def _applicable(domain: Domain, constraints: Sequence[Constraint]) -> list[Constraint]:
+def applicable_in(domain: Domain, constraints: Sequence[Constraint]) -> list[Constraint]:
     """Those that name no column that is left out of the domain."""
     known = {*domain.names, *(attribute.name for attribute in domain.excluded)}
     return [constraint for constraint in constraints if known.issuperset(constraint.columns)]
@@ -85,7 +85,7 @@ def refuse_impossible(source: Source, domain: Domain, constraints: Sequence[Cons
     Raises:
         InvalidArgument: see `find_allowed`.
     """
-    for part in components(_applicable(domain, constraints)):
+    for part in components(applicable_in(domain, constraints)):
         check_tuples(source, domain, part)
     find_allowed(source, domain.inner, constraints)
 

@@ -23,7 +23,7 @@ from dpsql.core.unit_row import UnitRow
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.bins import PERIODS, finest_of
-from dpsql.evaluation.constraints import find_allowed, is_true, true_of
+from dpsql.evaluation.constraints import applicable_in, find_allowed, is_true, true_of
 from dpsql.evaluation.row_expression import columns_of_row
 
 RoleCodes = Mapping[tuple[str, str], Allowed]
@@ -77,11 +77,35 @@ def allowed_of_role(
     """What constraints allow of rows with a role, or of those without any; the part of the role itself is the first.
 
     Raises:
-        InvalidArgument: see `find_allowed`.
+        InvalidArgument: see `find_allowed`, but in the words of roles.
     """
     own = [_constraint(source, one, has=one == role) for one in link.roles if role in (None, one)]
-    parts = find_allowed(source, domain, [*constraints, *own])
+    try:
+        parts = find_allowed(source, domain, [*constraints, *own])
+    except InvalidArgument as error:
+        tied = _tied(domain, constraints, own)
+        reason = _reason(error) or (f"span more than {MOST_TUPLES} tuples of values" if _is_wide(domain, tied) else "")
+        raise InvalidArgument(_not_allowed(source, link, role, tied[len(own) :], reason)) from None
     return sorted(parts, key=lambda part: not {own[0].predicate} & {*part.predicates})
+
+
+def _tied(domain: Domain, constraints: Sequence[Constraint], own: Sequence[Constraint]) -> list[Constraint]:
+    """What roles say, and after it the constraints that belong together with it."""
+    parts = components([*applicable_in(domain, constraints), *own])
+    return [*own, *(one for part in parts if {*part} & {*own} for one in part if one not in own)]
+
+
+def _not_allowed(source: Source, link: Link, role: Role | None, facts: Sequence[Constraint], reason: str) -> str:
+    """Why rows of a role, or those without one, cannot be drawn, and what helps; without the SQL that is made of it."""
+    listed = ", ".join(f"{one.name!r} ({one.where})" for one in link.roles if role in (None, one))
+    who = f"rows of {source.name!r} {'without' if role is None else 'with'} the role {listed}"
+    helps = f"correct the domain, or take the link back with db.unprotect({source.name!r}, reason) and link anew"
+    if not facts:
+        return f"{who} have no declared value: {helps}"
+    stated = " and ".join(repr(one.predicate) for one in facts)
+    text = facts[0].predicate.replace("'", "''")
+    back = f"take a constraint back: CALL dp_constraint('{source.name}', '{text}', remove := true)"
+    return f"{who}, and the constraints {stated}, together {reason or 'allow no declared value'}: {helps}, or {back}"
 
 
 def refuse_impossible_roles(source: Source, domain: Domain, link: Link, constraints: Sequence[Constraint]) -> None:
@@ -153,16 +177,28 @@ def _is_true(source: Source, attributes: Sequence[Attribute], role: Role, codes:
     try:
         return is_true(source, attributes, role.where, codes)
     except InvalidArgument as error:
-        reason = str(error).partition(" fails on the declared domain: ")[2].partition("; correct it, ")[0]
         raise InvalidArgument(
-            f"role {role.name!r} of {source.name!r}: {role.where} fails on the declared domain: {reason or error}"
+            f"role {role.name!r} of {source.name!r}: {role.where} {_reason(error) or error}"
         ) from None
+
+
+def _reason(error: InvalidArgument) -> str:
+    """What of an error of a predicate is DuckDB's; empty where it does not fail."""
+    _, fails, reason = str(error).partition("fails on the declared domain: ")
+    return fails + reason.partition("; correct it, ")[0]
 
 
 def _attributes(source: Source, domain: Domain, role: Role) -> list[Attribute]:
     """Those that a role reads, in the domain's order."""
     columns = columns_of_role(source, role)
+    computed = {attribute.name: attribute for attribute in domain.excluded if attribute.computed_as}
     for name in columns:
+        if name in computed:
+            raise InvalidArgument(
+                f"role {role.name!r} of {source.name!r} reads {name!r}, which is computed as "
+                f"{computed[name].computed_as} and not measured: say the role by "
+                f"{', '.join(map(repr, computed[name].computed_from))}"
+            )
         if name not in domain.by_name:
             raise InvalidArgument(
                 f"role {role.name!r} of {source.name!r} reads {name!r}, which is a key or has no domain: a role is "
@@ -200,14 +236,18 @@ def _check_apart(source: Source, domain: Domain, link: Link) -> None:
 
 def _allows(source: Source, domain: Domain, constraints: Sequence[Constraint]) -> bool:
     """Whether some values satisfy all."""
-    for part in components(constraints):
-        names = {name for constraint in part for name in constraint.columns}
-        if math.prod(attribute.size for attribute in domain if attribute.name in names) > MOST_TUPLES:
-            raise InvalidArgument(
-                f"the roles of {source.name!r} together span more than {MOST_TUPLES} tuples of values: say them by "
-                "fewer columns"
-            )
+    if any(_is_wide(domain, part) for part in components(constraints)):
+        raise InvalidArgument(
+            f"the roles of {source.name!r} together span more than {MOST_TUPLES} tuples of values: say them by fewer "
+            "columns"
+        )
     try:
         return bool(find_allowed(source, domain, constraints))
     except InvalidArgument:  # nothing is allowed; each predicate by itself does not fail
         return False
+
+
+def _is_wide(domain: Domain, part: Sequence[Constraint]) -> bool:
+    """Whether constraints that belong together are over too many tuples of codes."""
+    names = {name for constraint in part for name in constraint.columns}
+    return math.prod(attribute.size for attribute in domain if attribute.name in names) > MOST_TUPLES

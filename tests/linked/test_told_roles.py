@@ -24,7 +24,14 @@ def town():
         yield db
 
 
-NAMED = ["relate = 0 AS x", "relate = 0 x", "x: relate = 0", "(relate = 0 AS x)", "relate = 0 AS (x, y)", "(age AS x) > 3"]
+NAMED = [
+    "relate = 0 AS x",
+    "relate = 0 x",
+    "x: relate = 0",
+    "(relate = 0 AS x)",
+    "relate = 0 AS (x, y)",
+    "(age AS x) > 3",
+]
 
 
 def words(html: str) -> str:
@@ -109,3 +116,52 @@ def test_an_expression_of_a_row_has_no_name(town, predicate):
         town.constraint("persons", predicate)
     with pytest.raises(DpsqlError, match="give it no name"):
         town.domain("persons", "pid", computed_as=predicate)
+
+
+AGAINST = {
+    "relate <> 0": "with the role 'head' (relate = 0), and the constraints 'relate <> 0', together allow no declared value",
+    "relate <> 1 OR age IS NOT DISTINCT FROM 9999": "with the role 'spouse' (relate = 1), and the constraints 'relate <> 1 OR "
+    "age IS NOT DISTINCT FROM 9999', together allow no declared value",
+    "relate IS NOT NULL AND relate < 2": "without the role 'head' (relate = 0), 'spouse' (relate = 1), and the constraints 'relate IS NOT "
+    "NULL AND relate < 2', together allow no declared value",
+    "relate IS NOT NULL AND relate < '2'; age >= 0": "without the role",
+}
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("stated", AGAINST)
+def test_roles_that_constraints_leave_nothing_to_are_refused_in_their_own_words(town, stated):
+    linked(town, domains=OF_PERSONS)
+    for predicate in stated.split("; "):
+        town.constraint("persons", predicate)
+    with pytest.raises(DpsqlError) as refused:
+        town.synthesize("persons", 1.0, linked=True)
+    first = stated.partition("; ")[0].replace("'", "''")
+    assert AGAINST[stated] in str(refused.value)
+    assert f"CALL dp_constraint('persons', '{first}', remove := true)" in str(refused.value)
+    assert "coalesce" not in str(refused.value)
+    assert "age >= 0" not in str(refused.value)  # it has nothing to do with it
+    assert town.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'charge'").fetchall() == [(0,)]
+
+
+@pytest.mark.medium
+def test_roles_that_span_too_much_with_constraints_are_refused_in_their_own_words(town):
+    town.sql("ALTER TABLE jobs ADD COLUMN paid INTEGER")
+    town.sql("ALTER TABLE jobs ADD COLUMN kind INTEGER")
+    linked(town, domains=OF_PERSONS)
+    town.link("jobs", "persons", most=2, one_of={"main": "hours = 0 AND kind = 0"})
+    for name, upper in (("hours", 299), ("paid", 299), ("kind", 2)):
+        town.domain("jobs", name, lower=0, upper=upper, bins=upper + 1)
+    town.constraint("jobs", "hours >= paid")
+    with pytest.raises(DpsqlError, match="role 'main' .* 'hours >= paid', together span more than 200000 tuples") as no:
+        town.synthesize("persons", 1.0, linked=True)
+    assert "coalesce" not in str(no.value)
+
+
+@pytest.mark.medium
+def test_a_role_of_a_computed_column_is_refused_as_such(town):
+    town.sql("ALTER TABLE jobs ADD COLUMN twice INTEGER")
+    linked(town, domains=DOMAINS.replace("most := 2", "one_of := {'none': 'twice = 0'}"))
+    town.domain("jobs", "twice", computed_as="hours * 2")
+    with pytest.raises(DpsqlError, match=r"reads 'twice', which is computed as hours \* 2 .*: say the role by 'hours'"):
+        town.synthesize("persons", 1.0, linked=True)

@@ -462,6 +462,7 @@ DEFECTS = (
     Defect("a card hides what roles impose", "dpsql/report/card.py", "    if facts.imposed:\n", "    if False:\n", ("tests/linked/test_told_roles.py",)),
     Defect("numbers of rows are told as if rows with a role were none", "dpsql/books/tables/links.py", "min(link.most_rows, _MOST_NUMBER)", "min(link.most, _MOST_NUMBER)", ("tests/linked/test_told_roles.py",)),
     Defect("rows below a role are not measured, and nobody is told", "dpsql/release/quality.py", "        if below:\n", "        if False:\n", ("tests/linked/test_told_roles.py",)),
+    Defect("a computed column is called a key where a role reads it", "dpsql/evaluation/roles.py", "        if name in computed:\n", "        if False:\n", ("tests/linked/test_told_roles.py",)),
     # what was read off the rows of tables below and above
     Defect("a linked release hides what was read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "        for table in tables_of(linked):\n            held", "        for table in tables_of(linked)[:1]:\n            held", ("tests/linked/test_looked.py",)),
     Defect("a linked release hides facts that were read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "for table in tables_of(linked) for one in", "for table in tables_of(linked)[:1] for one in", ("tests/linked/test_looked.py",)),
