@@ -4,6 +4,11 @@
     u(x)      =  the row of the root that the keys of x lead to; rows whose key is NULL or leads nowhere have none
     bins      =  0 | 1 | 2 | 3 | 4 | 5–6 | 7–9 | 10–13 | … | most and above          (of numbers of children)
 
+A table with a privacy unit is a tree, too. Its root has no columns and is stored nowhere: its rows are the units, each
+with one row of the table at least.
+
+    bins      =  1 | 2 | … | 16 | 17–22 | 23–30 | … | most and above                 (of numbers of a unit's rows)
+
 Values only: nothing here reads a catalogue or a row.
 """
 
@@ -18,7 +23,10 @@ from dpsql.errors import InvalidArgument
 
 MOST_CHILDREN: Final = 100
 """The number from which on children of a row share the last bin, where the owner says nothing."""
+UNITS: Final = ""
+"""The root whose rows are the units of a table with a privacy unit: what no table is called."""
 _SINGLE: Final = 5  # numbers below have a bin each
+_SINGLE_OF_UNIT: Final = 17  # of rows of a unit: a panel has as many of each, which a wider bin would blur
 _WIDER: Final = 4 / 3  # the first number of the next bin, as a part of that of the bin before
 
 
@@ -34,6 +42,8 @@ class Link:
 
     >>> Link("visits", "patients", ("pid",), ("pid",), most=10).starts
     (0, 1, 2, 3, 4, 5, 7, 10)
+    >>> Link("wages", UNITS, ("nr",), ("nr",), most=20).starts[-3:]
+    (16, 17, 20)
     """
 
     child: str
@@ -54,10 +64,12 @@ class Link:
     @property
     def starts(self) -> tuple[int, ...]:
         """The least number of children in each bin; the last bin is open at the top."""
-        starts, start = [], 0
+        starts, start, single = [], 0, _SINGLE
+        if self.parent == UNITS:
+            start, single = 1, _SINGLE_OF_UNIT
         while start < self.most:
             starts.append(start)
-            start = start + 1 if start < _SINGLE else int(start * _WIDER + 1)
+            start = start + 1 if start < single else int(start * _WIDER + 1)
         return (*starts, self.most)
 
 
@@ -66,7 +78,7 @@ class Tree:
     """The tables of one account.
 
     Attributes:
-        root: the table whose rows are the units.
+        root: the table whose rows are the units; `UNITS` where they are those of a privacy unit.
         links: of the tables below, a parent's before those of its children.
 
     >>> down = (Link("visits", "patients", ("pid",), ("pid",)), Link("labs", "visits", ("vid",), ("vid",)))
@@ -94,8 +106,9 @@ class Tree:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """All members, the root first, a parent before its children."""
-        return (self.root, *(link.child for link in self.links))
+        """All members that are stored, the root first, a parent before its children."""
+        below = tuple(link.child for link in self.links)
+        return below if self.root == UNITS else (self.root, *below)
 
     def children(self, table: str) -> Iterator[Link]:
         """The links of the tables right below one."""

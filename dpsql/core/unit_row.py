@@ -8,6 +8,8 @@ Below a first child its own children have slots too, below a second one they hav
 on the unit's rows alone. So adding or removing a unit, with all its rows in all tables, adds or removes one row here
 and changes no other: counts of all cells of a clique change by at most 1 together, however many rows the unit has.
 
+Of a table with a privacy unit the row of a unit has no columns of its own. Every unit has a first child there.
+
 Values only: nothing here reads a catalogue or a row.
 """
 
@@ -24,7 +26,7 @@ import numpy as np
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold
-from dpsql.core.tree import Link, Tree
+from dpsql.core.tree import UNITS, Link, Tree
 from dpsql.core.workload import Workload
 
 MOST_SLOTS: Final = 2
@@ -40,12 +42,14 @@ class Slot:
         nth: which child of the row in `above` it is, from 0 on.
         above: the place of the slot of its parent's row among all slots; None of the root's.
         names: in the flat domain, of the table's columns and then of the numbers of its children.
+        sure: whether every unit has it.
     """
 
     table: str
     nth: int
     above: int | None
     names: tuple[str, ...]
+    sure: bool
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class UnitRow:
 
     Attributes:
         tree: the tables.
-        members: the domain of each; columns of keys are excluded there.
+        members: the domain of each, and of `UNITS` the empty one; columns of keys are excluded there.
     """
 
     tree: Tree
@@ -73,12 +77,15 @@ class UnitRow:
         """The root's first; a parent's before those of its children."""
         slots: list[Slot] = []
         taken: set[str] = set()
+        if self.tree.root == UNITS:  # so that no column of units is taken for one of the table
+            taken |= {fold(name) for table in self.tree.tables for name in self.members[table].names}
 
         def add(table: str, nth: int, above: int | None) -> None:
             prefix = "" if above is None else f"{table}[{nth + 1}]."
             names = tuple(_free(prefix + name, taken) for name in self.extended(table).names)
             place = len(slots)
-            slots.append(Slot(table, nth, above, names))
+            sure = above is None or (nth == 0 and slots[above].table == UNITS)
+            slots.append(Slot(table, nth, above, names, sure))
             if nth == 0:
                 for link in self.tree.children(table):
                     for number in range(min(MOST_SLOTS, link.most)):
@@ -89,12 +96,11 @@ class UnitRow:
 
     @cached_property
     def domain(self) -> Domain:
-        """The columns of all slots; those below the root have a code for no row."""
+        """The columns of all slots; those that not every unit has have a code for no row."""
         attributes: list[Attribute] = []
         for slot in self.slots:
             own = self.extended(slot.table).attributes
-            absent = slot.above is not None
-            attributes += [replace(a, name=n, absent=absent) for a, n in zip(own, slot.names, strict=True)]
+            attributes += [replace(a, name=n, absent=not slot.sure) for a, n in zip(own, slot.names, strict=True)]
         return Domain(tuple(attributes))
 
     @cached_property
@@ -144,7 +150,7 @@ class UnitRow:
                 clique = tuple(names[name] for name in part.clique)
                 none = np.array([attributes[name].absent_code or 0 for name in clique])
                 codes, places, columns = part.codes, part.places, tuple(names.get(n, n) for n in part.columns)
-                if slot.above is not None and clique:
+                if not slot.sure and clique:
                     codes = np.concatenate([codes + (codes >= none), none[None]])
                     places = np.concatenate([places, np.zeros((1, len(clique)))])
                     order = np.lexsort(codes.T[::-1])
@@ -165,7 +171,7 @@ class UnitRow:
         tree = Tree(data["root"], links)
         attributes, members = iter(flat), {}
         names: Mapping[str, list[str]] = data["columns"]
-        shape = UnitRow(tree, {t: Domain(tuple(_stand_in(n) for n in names[t])) for t in tree.tables})
+        shape = UnitRow(tree, {t: Domain(tuple(_stand_in(n) for n in names[t])) for t in names})
         for slot in shape.slots:
             own = [next(attributes) for _ in slot.names][: len(names[slot.table])]
             inner = zip(own, names[slot.table], strict=True)

@@ -15,6 +15,7 @@ from dpsql.books.releases import publication
 from dpsql.books.releases.publication import Rows
 from dpsql.books.releases.releases import Entry
 from dpsql.core.marginal import Measurement
+from dpsql.core.tree import UNITS
 from dpsql.core.unit_row import UnitRow
 from dpsql.evaluation.computed import computed_values
 from dpsql.evaluation.constraints import settle_bins
@@ -24,7 +25,7 @@ from dpsql.evidence.occupied import Occupied
 from dpsql.models.model import Codes, Model
 from dpsql.owner.stand_ins import stand_ins
 from dpsql.release.drawing import rows_that_fit
-from dpsql.release.keys import number_keys, own_keys
+from dpsql.release.keys import number_keys, own_key, own_keys
 from dpsql.release.linked import Members
 from dpsql.release.members import allowed_rows, allowed_units
 from dpsql.release.pipeline import Run
@@ -64,7 +65,7 @@ def publish_linked(
         report["rows"] = "; ".join(word for word in (report.get("rows"), words) if word)
     run.progress.stage("storing")
     parts: list[Rows] = []
-    keys: dict[str, dict[str, Key]] = {}
+    keys = _keys_of_units(members, tables, generator)
     for table in members.tree.tables:
         keys[table] = _keys(members, table, tables[table], keys, generator)
         parts.append(_rows(run, members, table, tables[table], keys[table], generator))
@@ -82,12 +83,26 @@ def _drawn(
         fits = rows_that_fit(unit_row.extended(table))
         own = own_keys(members.tree, table, member.keys, member.primary)
         most[table] = min(fits, most_numbers(member.source, own))
-    units = min(len(codes), most[members.tree.root])
+    if unit_row.tree.root == UNITS:
+        (link,) = unit_row.tree.links
+        most[UNITS] = most_numbers(members.first, link.references)
+    units = min(len(codes), most[unit_row.tree.root])
     while True:
         try:
             return draw_tables(unit_row, codes[:units], generator, progress, most), units
         except TooManyRows:
             units //= 2
+
+
+def _keys_of_units(
+    members: Members, tables: Mapping[str, DrawnTable], generator: np.random.Generator
+) -> dict[str, dict[str, Key]]:
+    """Of a table with a privacy unit, the value that each unit has there; of other trees nothing."""
+    if members.tree.root != UNITS:
+        return {}
+    (link,) = members.tree.links
+    units = len(tables[UNITS].codes)
+    return {UNITS: {name: own_key(members.first.column(name).type, units, generator) for name in link.references}}
 
 
 def _keys(
@@ -130,6 +145,6 @@ def _stated(members: Members, table: str, drawn: DrawnTable) -> dict[str, Any]:
         stated["primary"] = list(primary)
     if unique := [list(names) for names in sorted(named) if members.is_unique(table, names)]:
         stated["unique"] = unique
-    if link is not None:
+    if link is not None and link.parent != UNITS:
         stated |= {"parent": link.parent, "key": list(link.key), "references": list(link.references)}
     return stated

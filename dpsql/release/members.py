@@ -11,7 +11,7 @@ from dpsql.books.tables.links import table_of, tree_of
 from dpsql.books.tables.table_keys import primary_key
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.tree import Link, Tree
+from dpsql.core.tree import MOST_CHILDREN, UNITS, Link, Tree
 from dpsql.engines.protocol import Engine, TableCounter
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
@@ -29,7 +29,7 @@ from dpsql.release.request import Request
 def unit_counter(members: Members, engine: Engine, books: Books, before: Callable[[], object] | None) -> TableCounter:
     """Counts units' rows."""
     sources = {table: member.source for table, member in members.of.items()}
-    return engine.unit_counter(sources, members.unit_row, (books.catalog, members.tree.root), before=before)
+    return engine.unit_counter(sources, members.unit_row, (books.catalog, members.account), before=before)
 
 
 def allowed_rows(members: Members, books: Books, table: str) -> list[Allowed]:
@@ -69,28 +69,36 @@ def check_request(request: Request) -> None:
 
 
 def look_up_members(books: Books, asked: Source, account: Account) -> Members:
-    """The tree that a table is in.
+    """The tree that a table is in; where no links lead to it, the one of its privacy unit.
 
     Raises:
         InvalidArgument: it is in none, or its units are not the rows of the root; says what helps.
         NotDeclared: a column has no domain.
     """
-    tree = tree_of(books, asked.key)
+    tree = tree_of(books, asked.key) or _tree_of_units(asked, account)
     if tree is None:
         raise InvalidArgument(
-            f"linked := true, but no table is linked to {asked.name!r}: say CALL dp_link('child', {asked.name!r}) "
-            "first, or leave linked out"
+            f"linked := true, but no table is linked to {asked.name!r}, and its rows are no rows of a privacy unit: "
+            f"say CALL dp_link('child', {asked.name!r}) first, or leave linked out"
         )
-    if account.unit_column is not None or account.neighbours.total_is_public:
-        what = "privacy_unit" if account.unit_column is not None else "neighbours := 'replace_one'"
+    if account.neighbours.total_is_public:
         raise InvalidArgument(
-            f"{tree.root!r} is protected with {what}, and in a linked release a unit is a row of the root that may be "
-            "there or not: protect a table that has one row for each person, without either"
+            f"{tree.root!r} is protected with neighbours := 'replace_one', and in a linked release a unit is a row of "
+            "the root that may be there or not: protect a table that has one row for each person, without it"
         )
     members = {table: _member(books, tree, table) for table in tree.tables}
     for link in tree.links:
         _check_numbers(tree, link, members)
-    return Members(tree, members, asked.key)
+    return Members(tree, members, asked.key, account.source)
+
+
+def _tree_of_units(asked: Source, account: Account) -> Tree | None:
+    """The tree of a table with a privacy unit: its units, and below them its rows."""
+    if account.unit_column is None:
+        return None
+    most = max(MOST_CHILDREN, account.neighbours.unit_rows or 0)
+    key = (account.unit_column,)
+    return Tree(UNITS, (Link(asked.key, UNITS, key, key, most),))
 
 
 def _check_numbers(tree: Tree, link: Link, members: Mapping[str, Member]) -> None:
@@ -99,19 +107,21 @@ def _check_numbers(tree: Tree, link: Link, members: Mapping[str, Member]) -> Non
     Raises:
         InvalidArgument: one does; says what mends it.
     """
-    child, parent = members[link.child], members[link.parent]
+    child = members[link.child]
+    parent = child if link.parent == UNITS else members[link.parent]
     for mine, theirs in zip(link.key, link.references, strict=True):
         kind = parent.source.column(theirs).type
         why = f"it leads to {theirs!r} of {parent.source.name!r}, so give it that one's type, {kind}"
         check_numbers(child.source, mine, most_numbers(parent.source, [theirs]), why)
     for name in {*child.keys} - {*link.key} - {*own_keys(tree, link.child, child.keys, child.primary)}:
-        why = f"a row of {parent.source.name!r} has up to {link.most:,} rows there, so give it a larger type"
+        whose = "unit" if link.parent == UNITS else "row"
+        why = f"a {whose} of {parent.source.name!r} has up to {link.most:,} rows there, so give it a larger type"
         check_numbers(child.source, name, link.most, why)
 
 
 def find_root(books: Books, asked: Source) -> Source:
-    """The table whose rows are the units of a tree."""
-    return table_of(books, account_key(books, asked.key))
+    """The table whose rows are the units of a tree, or whose column is the privacy unit."""
+    return asked if tree_of(books, asked.key) is None else table_of(books, account_key(books, asked.key))
 
 
 def _member(books: Books, tree: Tree, table: str) -> Member:

@@ -67,7 +67,7 @@ def _numbers(
     table = rows_table(books.catalog, entry)
     for column in judgement.columns:
         attribute = entry.domain.by_name[column.name]
-        if column.name not in entry.columns or not is_of_numbers(attribute):  # of linked tables those of the root
+        if column.name not in entry.columns or not is_of_numbers(attribute):  # of linked tables those of the first
             continue
         if check is not None:
             check()
@@ -212,7 +212,7 @@ def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
         unit_row = UnitRow.from_json(entry.linked, entry.domain)
         places = enumerate(unit_row.tree.tables)
         sources = {table: releases.rows_source(books, entry, place) for place, table in places}
-        return engine_of(cursor, sources[unit_row.tree.root]).unit_counter(sources, unit_row, None)
+        return engine_of(cursor, sources[unit_row.tree.tables[0]]).unit_counter(sources, unit_row, None)
     table = rows_table(books.catalog, entry)
     columns = tuple(Column(a.name, a.stored_type, a.nullable) for a in entry.domain)
     source = Source(table.catalog, table.db, table.name, columns)

@@ -24,7 +24,7 @@ from dpsql.core.digits import up
 from dpsql.core.domain import Attribute
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.promised import bound, excess_words
-from dpsql.report.facts import Facts
+from dpsql.report.facts import Facts, counted_rows
 
 OPEN: Final = "To be stated by the publisher."
 """What stands where only the publisher knows."""
@@ -298,8 +298,7 @@ def _implementation(facts: Facts, known: Mapping[str, Any]) -> dict[str, str]:
         entry.looked or entry.looked_facts
     )
     if facts.account.unit_column is not None:
-        most = entry.neighbours.unit_rows
-        limit = f" Of each {facts.account.unit_column} at most {most} rows count, chosen at random."
+        limit = f" Of each {facts.account.unit_column} {counted_rows(entry.neighbours)}, chosen at random."
     return {
         "preprocessing_and_hyperparameter_tuning": (
             "Values are mapped to the cells of the declared domains, one cell for NULL and one for what lies outside."
