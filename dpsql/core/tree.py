@@ -7,7 +7,7 @@
 A table with a privacy unit is a tree, too. Its root has no columns and is stored nowhere: its rows are the units, each
 with one row of the table at least.
 
-    bins      =  1 | 2 | … | 16 | 17–22 | 23–30 | … | most and above                 (of numbers of a unit's rows)
+    bins      =  1 | 2 | … | 16 | 17–34 | 35–70 | 71–142 | … | most and above        (of numbers of a unit's rows)
 
 Values only: nothing here reads a catalogue or a row.
 """
@@ -26,7 +26,10 @@ MOST_CHILDREN: Final = 100
 UNITS: Final = ""
 """The root whose rows are the units of a table with a privacy unit: what no table is called."""
 _SINGLE: Final = 5  # numbers below have a bin each
-_SINGLE_OF_UNIT: Final = 17  # of rows of a unit: a panel has as many of each, which a wider bin would blur
+MOST_OF_UNIT: Final = 1000
+"""The number from which on rows of a privacy unit share the last bin, unless more of them count."""
+_SINGLE_OF_UNIT: Final = 17  # a panel has as many rows of each unit, which a wider bin would blur
+_WIDER_OF_UNIT: Final = 2  # logs and stays have units of very many rows
 _WIDER: Final = 4 / 3  # the first number of the next bin, as a part of that of the bin before
 
 
@@ -44,6 +47,8 @@ class Link:
     (0, 1, 2, 3, 4, 5, 7, 10)
     >>> Link("wages", UNITS, ("nr",), ("nr",), most=20).starts[-3:]
     (16, 17, 20)
+    >>> Link("wages", UNITS, ("nr",), ("nr",), most=1000).starts[-7:]
+    (17, 35, 71, 143, 287, 575, 1000)
     """
 
     child: str
@@ -64,12 +69,12 @@ class Link:
     @property
     def starts(self) -> tuple[int, ...]:
         """The least number of children in each bin; the last bin is open at the top."""
-        starts, start, single = [], 0, _SINGLE
+        starts, start, single, wider = [], 0, _SINGLE, _WIDER
         if self.parent == UNITS:
-            start, single = 1, _SINGLE_OF_UNIT
+            start, single, wider = 1, _SINGLE_OF_UNIT, _WIDER_OF_UNIT
         while start < self.most:
             starts.append(start)
-            start = start + 1 if start < single else int(start * _WIDER + 1)
+            start = start + 1 if start < single else int(start * wider + 1)
         return (*starts, self.most)
 
 

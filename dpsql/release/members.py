@@ -11,7 +11,7 @@ from dpsql.books.tables.links import table_of, tree_of
 from dpsql.books.tables.table_keys import primary_key
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.tree import MOST_CHILDREN, UNITS, Link, Tree
+from dpsql.core.tree import MOST_OF_UNIT, UNITS, Link, Tree
 from dpsql.engines.protocol import Engine, TableCounter
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
@@ -96,7 +96,7 @@ def _tree_of_units(asked: Source, account: Account) -> Tree | None:
     """The tree of a table with a privacy unit: its units, and below them its rows."""
     if account.unit_column is None:
         return None
-    most = max(MOST_CHILDREN, account.neighbours.unit_rows or 0)
+    most = max(MOST_OF_UNIT, account.neighbours.unit_rows or 0)
     key = (account.unit_column,)
     return Tree(UNITS, (Link(asked.key, UNITS, key, key, most),))
 

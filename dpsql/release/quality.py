@@ -54,7 +54,7 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
     counter = _synthetic(cursor, books, entry)
     try:
         predicted = frozenset(entry.report.get("reliable_pairs", ()))
-        found = judge(entry.domain, measurements(books, entry), counter, entry.rows or 0, check, predicted)
+        found = judge(entry.domain, measurements(books, entry), counter, _counted(entry, counter), check, predicted)
     finally:
         counter.close()
     return replace(found, numbers=tuple(_numbers(cursor, books, entry, found, check)))
@@ -92,7 +92,7 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     answers = measurements(books, entry)
     total = Estimates(entry.domain, answers).total or float(entry.report.get("total") or entry.rows or 1)
-    scale = total / max(1, entry.rows or 1)
+    scale = total / max(1, _counted(entry, counter))
 
     def add(clique: Clique, kind: str, stddev: float, counts: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
         distance = float(np.abs(counts - values).sum()) / total
@@ -204,6 +204,11 @@ def outside_share(books: Books, source: str, attribute: Attribute) -> float | No
 def _is_query(entry: Entry) -> bool:
     """Whether a release is of a query, whose domain has no cell for what is outside."""
     return "query" in json.loads(entry.request)
+
+
+def _counted(entry: Entry, counter: TableCounter) -> int:
+    """How many rows, or units, of a release were counted."""
+    return int(counter.marginal(()).counts[0]) if entry.neighbours.whole else entry.rows or 0
 
 
 def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:

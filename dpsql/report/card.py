@@ -245,7 +245,7 @@ def _loss(facts: Facts) -> dict[str, Any]:
         "privacy_unit": f"One row of {entry.source}" if unit is None else f"All rows with the same {unit}",
         "privacy_unit_details": f"Adjacent tables differ by {entry.neighbours.words}.",
     }
-    if unit is None and total is not None:
+    if total is not None and (unit is None or entry.neighbours.whole):
         reach = facts.judgement.total_reach
         found["number_of_privacy_units"] = (
             f"About {max(0.0, total):,.0f} by noisy counts; the 95 % interval is {max(0.0, total - reach):,.0f} to "

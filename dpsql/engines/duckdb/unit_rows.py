@@ -239,7 +239,8 @@ def _number_in(*columns: str, order: Sequence[str] = ()) -> exp.Window:
 
 
 def _in_parent(order: exp.Expr) -> exp.Window:
-    return exp.Window(this=exp.RowNumber(), partition_by=[exp.column("up")], order=_ordered(order))
+    by = _ordered(order)
+    return exp.Window(this=exp.RowNumber(), partition_by=[exp.column("up")], order=by)
 
 
 def _ordered(by: exp.Expr) -> exp.Order:
