@@ -7,13 +7,14 @@ readers once the release is published, which is one commit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dpsql.books.releases import publication
 from dpsql.books.releases.publication import Rows
 from dpsql.books.releases.releases import Entry
+from dpsql.books.tables.links import bound_of
 from dpsql.core.marginal import Measurement
 from dpsql.core.tree import UNITS
 from dpsql.core.unit_row import UnitRow
@@ -31,6 +32,9 @@ from dpsql.release.members import allowed_rows, allowed_units
 from dpsql.release.pipeline import Run
 from dpsql.release.unit_drawing import DrawnTable, TooManyRows, draw_tables
 from dpsql.runtime.progress import Progress
+
+_LENDERS: Final = 50_000
+"""Units that lend rows of a privacy unit: among few, nobody is like a unit in many columns."""
 
 
 def publish_linked(
@@ -54,11 +58,15 @@ def publish_linked(
         report: what the release says of itself.
     """
     generator = np.random.default_rng()
-    numbers = likely_numbers(members.unit_row.domain, members.unit_row.numbers, measured)
+    always = _public_number(run, members)
+    numbers = likely_numbers(members.unit_row.domain, members.unit_row.numbers, measured, always)
     allowed = held.restricted([*allowed_units(members, run.books), *numbers])
     codes = model.sample(units, generator, run.progress, allowed)
     codes = codes[generator.permutation(len(codes))]
-    tables, drawn = _drawn(members, codes, generator, run.progress)
+    lenders = None
+    if units and members.tree.root == UNITS:
+        lenders = model.sample(_LENDERS, generator, run.progress, allowed)
+    tables, drawn = _drawn(members, codes, lenders, generator, run.progress)
     report = dict(report)
     if drawn < len(codes):
         words = f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
@@ -74,7 +82,7 @@ def publish_linked(
 
 
 def _drawn(
-    members: Members, codes: Codes, generator: np.random.Generator, progress: Progress
+    members: Members, codes: Codes, lenders: Codes | None, generator: np.random.Generator, progress: Progress
 ) -> tuple[dict[str, DrawnTable], int]:
     """The tables of drawn units, and of how many: noise may be larger than the numbers of children."""
     unit_row: UnitRow = members.unit_row
@@ -89,9 +97,15 @@ def _drawn(
     units = min(len(codes), most[unit_row.tree.root])
     while True:
         try:
-            return draw_tables(unit_row, codes[:units], generator, progress, most), units
+            return draw_tables(unit_row, codes[:units], lenders, generator, progress, most), units
         except TooManyRows:
             units //= 2
+
+
+def _public_number(run: Run, members: Members) -> int:
+    """A number of rows that units may well have by what is public: of a table with a privacy unit its `max_rows`."""
+    bound = bound_of(run.books, run.entry.source) if members.tree.root == UNITS else None
+    return 0 if bound is None else bound.rows
 
 
 def _keys_of_units(

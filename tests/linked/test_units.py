@@ -181,7 +181,9 @@ def test_units_have_as_many_rows_as_in_truth_and_rows_that_are_alike(hospital):
     hospital.sql(f"CREATE TABLE made AS {ASKED}")
     assert charges(hospital) == 1
     assert hospital.sql("FROM made").types == hospital.sql("FROM stays").types
-    units = dict(hospital.sql("SELECT n, count(*) FROM (SELECT count(*) n FROM made GROUP BY patient) GROUP BY n").fetchall())
+    units = dict(
+        hospital.sql("SELECT n, count(*) FROM (SELECT count(*) n FROM made GROUP BY patient) GROUP BY n").fetchall()
+    )
     assert 340 <= units[4] <= 460
     assert 150 <= units[8] <= 250
     assert hospital.sql("SELECT count(*) FROM made WHERE patient IS NULL").fetchall() == [(0,)]
@@ -207,7 +209,7 @@ def test_the_noise_is_that_of_one_row_whatever_max_rows_is():
 @pytest.mark.medium
 def test_what_was_asked_before_stays_another_release_and_neither_uses_the_other(hospital):
     whole = hospital.synthesize("stays", 5.0, linked=True, **QUICK)
-    hospital.sql("ALTER TABLE stays RENAME severe TO \"stays[1].sex\"")
+    hospital.sql('ALTER TABLE stays RENAME severe TO "stays[1].sex"')
     hospital.sql("CALL dp_domain('stays', 'stays[1].sex', \"values\" := ['false', 'true'])").fetchall()
     rows = hospital.synthesize("stays", 5.0, workload="all 1-way", **QUICK)
     assert charges(hospital) == 2
