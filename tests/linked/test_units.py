@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 import dpsql
-from dpsql.books import verification
-from dpsql.books.store import Books
+from dpsql.books.accounts import verification
+from dpsql.books.ledger.store import Books
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.tree import UNITS, Link, Tree
