@@ -106,6 +106,7 @@ def check_units(kind, rows):
         assert moved(counted(con, kind, rows), counted(con, kind, rows[::-1])) == 0  # wherever rows are stored
 
 
+@pytest.mark.medium
 def test_units_that_are_told_apart_by_their_rows_are_found_out(monkeypatch):
     """A broken twin: a unit for each content of its rows."""
     rows = [(1, 0), (1, 1), (1, None), (2, 0)]
