@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -20,6 +21,7 @@ from dpsql.release.domains import ColumnDomain, as_json, table_domains
 from .bridge.declare import Call, Parameter, Relation
 from .dp_domain import OF_DISCOVERY, DpDomain
 from .extension import Instance, SqlFunction
+from .of_users import DOMAIN_COLUMNS, askable, domain_rows
 from .relations import Computed
 
 COLUMNS = {
@@ -53,18 +55,33 @@ class DpDomains(SqlFunction):
     parameters = (
         Parameter("table", "VARCHAR", positional=True, help="the protected table"),
         Parameter(
-            "from_table", "VARCHAR", default=None, help="a public table that is a codebook: declare what it says"
+            "from_table",
+            "VARCHAR",
+            default=None,
+            help="a public table that is a codebook: declare what it says",
+            of_owner=True,
         ),
         Parameter(
-            "from_json", "VARCHAR", default=None, help='declare {"column": {"lower": 0, …}, …}, or a list of rows'
+            "from_json",
+            "VARCHAR",
+            default=None,
+            help='declare {"column": {"lower": 0, …}, …}, or a list of rows',
+            of_owner=True,
         ),
         Parameter(
-            "as_json", "BOOLEAN", default=False, help="one row with the declarations as JSON, as from_json takes"
+            "as_json",
+            "BOOLEAN",
+            default=False,
+            help="one row with the declarations as JSON, as from_json takes",
+            of_owner=True,
         ),
     )
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
+        if call.by:
+            source = askable(self._instance, call["table"], call.search_path, call.by)
+            return Computed(DOMAIN_COLUMNS, partial(domain_rows, self._instance, source, call.by))
         if call["from_table"] is not None and call["from_json"] is not None:
             raise InvalidArgument("from_table and from_json are given: leave one of them out")
         with self._instance.lookup() as cursor:
@@ -107,19 +124,6 @@ def _named(
 
 def _row(source: Source, table: str, one: ColumnDomain) -> list[Any]:
     """One row of the listing."""
-    known = one.attribute
-    head: list[Any] = [source.key, one.column.name, one.shown_type]
-    if known is None:
-        return [*head, None, None, None, one.column.nullable, None, None, None, True, None, None]
-    excluded = known.kind == "excluded"
-    bins = known.regular if known.kind == "bins" else None
-    told = [
-        known.shown_kind,
-        None if excluded else known.size,
-        bins,
-        known.nullable,
-        known.other,
-        known.known_from,
-        one.outside,
-    ]
-    return [*head, *told, False, one.statement(table), None if excluded else known.labels()]
+    *declared, undeclared, labels = one.declared
+    origin = None if one.attribute is None else one.attribute.known_from
+    return [source.key, *declared, origin, one.outside, undeclared, one.statement(table), labels]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from dpsql.core.tree import Role
 from dpsql.engines.registry import find_source
 from dpsql.errors import InvalidArgument
 from dpsql.owner.links import Linked, link
@@ -21,6 +23,7 @@ COLUMNS = {
     "max_rows": "BIGINT",
     "undeclared": "VARCHAR[]",
     "note": "VARCHAR",
+    "roles": "VARCHAR[]",
 }
 
 
@@ -44,18 +47,27 @@ class DpLink(SqlFunction):
             help="from so many rows of a parent on, numbers share a bin; 100, or 1 by PRIMARY KEY",
         ),
         Parameter("max_rows", "BIGINT", default=None, help="how many rows of one unit count, where rows are counted"),
+        Parameter(
+            "one_of",
+            "STRUCT",
+            default=None,
+            help="rows of which each row of the parent has one: {'head': 'relate = 0'}, a name and a predicate",
+        ),
+        Parameter("at_most_one", "STRUCT", default=None, help="rows of which each row of the parent has one at most"),
     )
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
         self._instance.check_owner(self.name)
         key, references = (names_of(name, call[name]) for name in ("key", "references"))
+        roles = roles_of(call["one_of"], call["at_most_one"])
         with self._instance.lookup() as cursor:
             child, parent = (find_source(cursor, call[name], call.search_path) for name in ("table", "parent"))
 
         def record() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor:
-                return [row_of(link(cursor, child, parent, key, references, call["most"], call["max_rows"]))]
+                most, max_rows = call["most"], call["max_rows"]
+                return [row_of(link(cursor, child, parent, key, references, most, max_rows, roles))]
 
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
@@ -74,8 +86,28 @@ def names_of(argument: str, given: Any) -> list[str] | None:
     return list(listed)
 
 
+def roles_of(one_of: Any, at_most_one: Any) -> list[Role] | None:
+    """The roles of two arguments, each with predicates by names; None where neither is given.
+
+    Raises:
+        InvalidArgument: one is no such thing.
+    """
+    given = {"one_of": one_of, "at_most_one": at_most_one}
+    for argument, roles in given.items():
+        texts = isinstance(roles, Mapping) and all(isinstance(text, str) for pair in roles.items() for text in pair)
+        if roles is not None and not texts:
+            raise InvalidArgument(f"{argument} is {roles!r}: give a name and a predicate, as {{'head': 'relate = 0'}}")
+    if one_of is None and at_most_one is None:
+        return None
+    return [
+        Role(name, where.strip(), argument == "one_of")
+        for argument, roles in given.items()
+        for name, where in (roles or {}).items()
+    ]
+
+
 def row_of(entry: Linked) -> tuple[object, ...]:
     """A table of a tree as `COLUMNS` name it."""
     keys = (list(entry.key), list(entry.references)) if entry.parent is not None else (None, None)
-    ends = (entry.most, entry.max_rows, list(entry.undeclared), entry.note or None)
+    ends = (entry.most, entry.max_rows, list(entry.undeclared), entry.note or None, list(entry.roles))
     return (entry.source, entry.parent, *keys, *ends)

@@ -13,7 +13,9 @@ from dpsql.books.people import limits, people, published_tables, visible_names
 from dpsql.books.releases.releases import Entry, find_releases
 from dpsql.core.names import shorten
 from dpsql.engines.duckdb.names import current_schema
+from dpsql.engines.source import Source
 from dpsql.errors import UnknownName
+from dpsql.release.domains import public_domains
 
 from .extension import Instance
 
@@ -41,6 +43,19 @@ RELEASE_COLUMNS: Final = {
     "report": "VARCHAR",
     "key": "VARCHAR",
 }
+DOMAIN_COLUMNS: Final = {
+    "source": "VARCHAR",
+    "column": "VARCHAR",
+    "type": "VARCHAR",
+    "kind": "VARCHAR",
+    "size": "BIGINT",
+    "bins": "BIGINT",
+    "nullable": "BOOLEAN",
+    "other": "VARCHAR",
+    "undeclared": "BOOLEAN",
+    "labels": "VARCHAR[]",
+}
+"""Of `dp_domains` what is declared: not what releases of others told of the rows."""
 _OF_THE_LEDGER: Final = frozenset({"for", "earlier", "since", "release"})
 """What a request holds that tells of other users, or what its maker calls it."""
 Row = tuple[object, ...]
@@ -71,6 +86,23 @@ def release_rows(instance: Instance, by: str) -> list[Row]:
         rows = [_row(_of_number(books, number), place, names.get(number)) for place, number in enumerate(own, 1)]
         others = [one for one in told if one.release not in own]
         return rows + [_row(_of_number(books, one.release), None, one.name) for one in others]
+
+
+def askable(instance: Instance, table: str, search_path: str, by: str) -> Source:
+    """The table of a name that a user may ask about.
+
+    Raises:
+        UnknownName: in the same words whether there is none, or it is not for them.
+    """
+    with instance.lookup() as cursor:
+        return visible_names.find_table(cursor, table, search_path, by)
+
+
+def domain_rows(instance: Instance, source: Source, by: str) -> list[Row]:
+    """One row for each column of a table that a user may ask about: public declarations."""
+    with instance.lookup() as cursor:
+        people.require_person(books_of(cursor, instance), by, role="analyst")
+        return [(source.key, *one.declared) for one in public_domains(cursor, source)]
 
 
 def _of_number(books: Books, number: int) -> Entry:

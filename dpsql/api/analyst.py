@@ -20,10 +20,13 @@ from dpsql.books.ledger.chain import Link
 from dpsql.books.ledger.unchanged import point, still
 from dpsql.books.people.people import require_person
 from dpsql.books.people.published_tables import Shown, shown_to
+from dpsql.books.people.visible_names import askable_sources
 from dpsql.books.releases.releases import Entry, find_releases, rows_table
 from dpsql.core.names import shorten
 from dpsql.core.roles import SERVED, role_for
+from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, NotAllowed, UnknownName
+from dpsql.release.domains import ColumnDomain, public_domains
 from dpsql.runtime.progress import Progress
 from dpsql.udfs import FUNCTIONS
 from dpsql.udfs.bridge.declare import Call, Relation
@@ -65,6 +68,19 @@ class Published:
     mechanism: str
     version: str
     audience: str
+
+
+@dataclass(frozen=True)
+class Askable:
+    """A protected table that a user may ask about: what its owner declared, and nothing of its rows.
+
+    Attributes:
+        name: as the books call it.
+        columns: each with its type and its domain in words.
+    """
+
+    name: str
+    columns: tuple[tuple[str, str, str], ...]
 
 
 class Analyst:
@@ -110,7 +126,7 @@ class Analyst:
         if name not in SERVED:
             raise NotAllowed(f"{shorten(function)!r} is not served: users call {', '.join(sorted(SERVED))}")
         found = next(one for one in FUNCTIONS if one.name == name)
-        call = Call(name, arguments_of(found, arguments), self._instance.home, by=self.name)
+        call = Call(name, arguments_of(found, arguments, of_user=True), self._instance.home, by=self.name)
         since = self._point()
         relation, columns = self._bound(call, progress)
         return Bound(self, call, columns, relation, since)
@@ -157,6 +173,19 @@ class Analyst:
             NotAllowed: there is no such user any more.
         """
         return [self._published(one, entry, catalog) for one, entry, catalog in self._shown()]
+
+    def askable(self) -> list[Askable]:
+        """The protected tables that the user has a limit on; none for a reader.
+
+        Raises:
+            NotAllowed: there is no such user any more.
+        """
+        with self._instance.lookup() as cursor:
+            books = books_of(cursor, self._instance)
+            if require_person(books, self.name).role != "analyst":
+                return []
+            sources = askable_sources(cursor, books, self.name)
+            return [_askable(source, public_domains(cursor, source)) for source in sources]
 
     def _shown(self) -> list[tuple[Shown, Entry, str]]:
         with self._instance.lookup() as cursor:
@@ -208,6 +237,11 @@ class Analyst:
             for batch in reader:
                 self.check()
                 yield batch
+
+
+def _askable(source: Source, domains: list[ColumnDomain]) -> Askable:
+    columns = tuple((one.column.name, one.shown_type, one.described) for one in domains)
+    return Askable(source.key, columns)
 
 
 def _rows_of(entry: Entry, catalog: str) -> str:

@@ -14,17 +14,21 @@ from dpsql.udfs.dp_synthesize import OPTIONS
 _KINDS: Final[dict[str, type[Any]]] = {"BOOLEAN": bool, "BIGINT": int, "DOUBLE": float, "VARCHAR": str}
 
 
-def arguments_of(function: type[TableFunction], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(
+    function: type[TableFunction], arguments: Mapping[str, Any], *, of_user: bool = False
+) -> dict[str, Any]:
     """All parameters of a function by name.
 
     Args:
         function: its class.
         arguments: those that are given; None for their defaults.
+        of_user: whether a user of the service calls, who has fewer.
 
     Raises:
         InvalidArgument: one is unknown, missing or of another type.
     """
-    parameters = {parameter.name: parameter for parameter in function.parameters}
+    known = [parameter for parameter in function.parameters if not (of_user and parameter.of_owner)]
+    parameters = {parameter.name: parameter for parameter in known}
     unknown = sorted(set(arguments) - set(parameters))
     if unknown:
         own = [name for name, parameter in parameters.items() if parameter not in OPTIONS]
@@ -32,7 +36,7 @@ def arguments_of(function: type[TableFunction], arguments: Mapping[str, Any]) ->
         more = ["and options of mechanisms"] if len(own) < len(parameters) else []
         words = " ".join([*meant, "it takes", ", ".join([*own, *more])])
         raise InvalidArgument(f"{unknown[0]} is no parameter of {function.name}: {words}")
-    given = {name: parameter.default for name, parameter in parameters.items()}
+    given = {parameter.name: parameter.default for parameter in function.parameters}
     given |= {name: _checked(parameters[name], value) for name, value in arguments.items() if value is not None}
     missing = [name for name, value in given.items() if value is REQUIRED]
     if missing:

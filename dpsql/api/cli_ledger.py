@@ -57,11 +57,11 @@ def _budget(options: argparse.Namespace) -> None:
     from dpsql.api import owner_door
 
     form = output.form_of(options)
-    if form.kind == "table" and form.file is None and owner_door.is_served(options.database):
+    if form.kind == "table" and form.file is None:
         print(owner_door.ask(options.database, open_database, "budget", {})["text"])
         return
     with open_database(options.database) as db:
-        output.show(db, owner_door.BUDGET if form.kind == "table" else "FROM dp_budget()", form)
+        output.show(db, "FROM dp_budget()", form)
 
 
 def _ledger(options: argparse.Namespace) -> None:

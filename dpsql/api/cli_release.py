@@ -87,6 +87,7 @@ def _synthesize(options: argparse.Namespace) -> None:
             print(folded(line))
         for words in warnings_of(release.entry):
             print(folded(f"warning: {words}"))
+        print(f"next: dpsql report {options.database} --release {release.entry.number} --output report.html")
 
 
 def _predict(forecast: Forecast, options: argparse.Namespace) -> None:

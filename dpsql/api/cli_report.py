@@ -11,6 +11,7 @@ from dpsql.api.output import folded
 from dpsql.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from dpsql.api.database import Database
     from dpsql.api.release import Release
 
 PLACE: Final = 45
@@ -21,7 +22,7 @@ def add_commands(commands: Any) -> None:
     """Add `report` to the commands of `dpsql`."""
     report = commands.add_parser("report", help="how good a release is: a page to look at, or a card for a registry")
     report.add_argument("database", help="the DuckDB file")
-    report.add_argument("--release", required=True, help="its number, name or key: see dp_releases()")
+    report.add_argument("--release", help="its number, name or key (default: the newest): see dpsql releases")
     report.add_argument("--output", metavar="FILE", help="the .html file to write")
     report.add_argument("--card", metavar="FILE", help="the .json, .yaml or .md file to write the release card to")
     report.add_argument("--private", action="store_true", help="add the truth to the page, for the owner only")
@@ -35,8 +36,6 @@ def add_commands(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the page, the card, or both."""
-    if options.output is None and options.card is None:
-        raise InvalidArgument("output and card are both left out: give --output r.html, or --card card.json, or both")
     if options.output is not None and Path(options.output).suffix not in (".html", ".htm"):
         raise InvalidArgument(f"output is {options.output!r}: give an .html file")
     if options.private and options.output is None:
@@ -46,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
     if options.card is not None:
         check_path(Path(options.card))
     with open_database(options.database) as db:
-        release = db.release(options.release)
+        release = db.release(options.release or _newest(db))
         if options.output is not None:
             report = release.report(private=options.private, target=options.target)
             report.save(options.output)
@@ -55,10 +54,27 @@ def run(options: argparse.Namespace) -> None:
             release.card(**{name: value for name, value in given.items() if value}).save(options.card)
         for line in said_of(release):
             print(folded(line))
+        if options.output is None and options.card is None:
+            number = release.entry.number
+            print(f"next: dpsql report {options.database} --release {number} --output report.html writes the page")
     private = ", PRIVATE: do not publish it" if options.private else ""
     for path, what in ((options.output, f"report{private}"), (options.card, "card")):
         if path is not None:
-            print(f"{path}: the {what}")
+            print(f"{path}: the {what}, of release {release.entry.number} of {release.entry.source}")
+
+
+def _newest(db: Database) -> str:
+    """The number of the newest release that is published.
+
+    Raises:
+        InvalidArgument: there is none.
+    """
+    rows = db.sql("SELECT max(release) FROM dp_releases() WHERE state = 'published'").fetchall()
+    if rows[0][0] is None:
+        raise InvalidArgument(
+            "nothing was released yet: dpsql synthesize FILE TABLE --epsilon 1 --output TABLE.csv makes a release"
+        )
+    return str(rows[0][0])
 
 
 def said_of(release: Release) -> list[str]:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 PLACE: Final = 20
 _DECLARES: Final = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*CALL\s+dp_(?:domain|constraint|protect)\b", re.IGNORECASE | re.DOTALL
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*CALL\s+dp_(?:domain|constraint|protect|link)\b", re.IGNORECASE | re.DOTALL
 )
 _EPILOG: Final = (
     "Statements run in order, on one connection; the first error ends the command. As a table every result is shown, "
-    "of several statements those of dp_protect, dp_domain and dp_constraint in a line or two; "
+    "of several statements those of dp_protect, dp_link, dp_domain and dp_constraint in a line or two; "
     "as csv, json or parquet the last one. A missing file is made if a statement creates something, or with --create."
 )
 
@@ -118,6 +118,9 @@ class _Declared:
         """The row of one declaration."""
         if "composition" in row:
             print(output.folded(_protected(row)))
+        elif "parent" in row:
+            self.tell()
+            print(output.folded(_linked(row)))
         elif "predicate" in row:
             self._constraints.append(" and ".join(row["columns"]))
         elif row["kind"] in ("excluded", "computed"):
@@ -148,6 +151,13 @@ def _protected(row: Mapping[str, Any]) -> str:
     unit = "" if row["privacy_unit"] is None else f", privacy unit {row['privacy_unit']} of {row['max_rows']} rows"
     notes = "".join(f"; {row[name]}" for name in ("enums", "note") if row[name])
     return f"{row['source']}: protected; {promise}, neighbours {row['neighbours']}{unit}{notes}"
+
+
+def _linked(row: Mapping[str, Any]) -> str:
+    """What dp_link says."""
+    bound = "" if row["max_rows"] is None else f", max_rows {row['max_rows']}"
+    note = f"; {row['note']}" if row["note"] else ""
+    return f"{row['source']}: linked to {row['parent']} by {', '.join(row['key'])}{bound}{note}"
 
 
 def _counted(names: Sequence[str], what: str) -> str:

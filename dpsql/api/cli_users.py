@@ -72,12 +72,15 @@ def _run(options: argparse.Namespace) -> None:
     if options.command == "publish":
         audience = options.audience[0] if options.audience in (["analysts"], ["everyone"]) else options.audience
         ask("publish", {"release": options.release, "name": name, "audience": audience, "comment": options.comment})
-        print(f"{name}: published to {', '.join(options.audience)}")
+        print(f"{name}: release {options.release}, published to {', '.join(options.audience)}")
+        print(f"next: dpsql serve {options.database}; dpsql unpublish {options.database} {name} takes it back")
     elif options.command == "releases":
         print(ask("releases", {})["text"])
+        print(f"next: dpsql report {options.database} --release NUMBER; dpsql publish {options.database} NUMBER NAME")
     elif options.command == "unpublish":
         ask("unpublish", {"name": name})
         print(f"{name}: published no longer")
+        print(f"next: dpsql releases {options.database}")
     elif options.action == "list":
         print(ask("list", {})["text"])
     elif options.action == "share":

@@ -119,7 +119,7 @@ def _shortened(text: str) -> str:
 
 def _protect_census(db: Database, echo: Callable[[str], None]) -> str:
     """Protect the census and declare its columns; returns the script that does so."""
-    echo(_text(db.sql("SELECT column_name, column_type FROM (DESCRIBE census)").df()))
+    echo(shown(db.sql("SELECT column_name, column_type FROM (DESCRIBE census)").df()))
     echo("\n2. The owner protects it and declares what is public\n")
     protection = f"CALL dp_protect('census', epsilon := {BUDGET:g}, delta := {DELTA:g});"
     db.protect("census", epsilon=BUDGET, delta=DELTA)
@@ -144,11 +144,11 @@ def _release(
         echo("\n" + folded(words, "   "))
     _synthesize(db, table, target, asked, echo)
     echo("\n5. The budget\n\n   FROM dp_budget();\n")
-    echo(_text(db.budget()))
+    echo(shown(db.budget()))
     echo("\n6. The same questions to the noisy measurements and to the synthetic table")
     for title, columns in (_QUESTIONS if is_census else _first_columns(db)).items():
         echo(f"\n   {title}\n")
-        echo(_text(compare(db, columns, target, "census" if is_census else None)))
+        echo(shown(compare(db, columns, target, "census" if is_census else None)))
     echo("\n7. How good it is, by what was released\n")
     for line in (*said_of(db.release(2)), *_reported(db, path)):
         echo(folded(line, "   "))
@@ -163,7 +163,7 @@ def _plan(db: Database, table: str, asked: str, echo: Callable[[str], None]) -> 
     summary = plan.groupby("columns").agg(
         marginals=("cells", "size"), cells=("cells", "sum"), stddev=("stddev", "mean"), noise_l1=("noise_l1", "median")
     )
-    echo(_text(summary.round(4).reset_index()))
+    echo(shown(summary.round(4).reset_index()))
 
 
 def _synthesize(db: Database, table: str, target: str, asked: str, echo: Callable[[str], None]) -> None:
@@ -175,7 +175,7 @@ def _synthesize(db: Database, table: str, target: str, asked: str, echo: Callabl
     started = time.monotonic()
     rows = db.sql(f"SELECT count(*) {call}").fetchall()[0][0]
     echo(f"   {rows:,} rows in {time.monotonic() - started:.2f} s\n")
-    echo(_text(db.sql(f"FROM {target} LIMIT 5").df()))
+    echo(shown(db.sql(f"FROM {target} LIMIT 5").df()))
 
 
 def _reported(db: Database, path: str) -> list[str]:
@@ -220,16 +220,17 @@ def compare(db: Database, columns: Sequence[str], target: str, simulated: str | 
         counts = exp.select(*texts, exp.Count(this=exp.Star())).from_(table).group_by("ALL")
         known = {tuple(key): count for *key, count in db.sql(counts.sql(dialect="duckdb")).fetchall()}
         found[name] = [known.get(tuple(cell), 0) for cell in found[list(columns)].itertuples(index=False)]
-    shown = found if simulated is None else found[(found["simulated"] > 0) | (found["synthetic"] > 0)]
-    return shown.head(12)
+    rows = found if simulated is None else found[(found["simulated"] > 0) | (found["synthetic"] > 0)]
+    return rows.head(12)
 
 
 def _column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def _text(frame: pd.DataFrame) -> str:
-    shown = frame.astype(object).where(frame.notna(), "NULL").map(lambda x: f"{x:g}" if isinstance(x, float) else x)
+def shown(frame: pd.DataFrame) -> str:
+    """A table for the terminal."""
+    texts = frame.astype(object).where(frame.notna(), "NULL").map(lambda x: f"{x:g}" if isinstance(x, float) else x)
     width = (terminal_width() or 1000) - 3
-    lines = shown.to_string(index=False, max_colwidth=28, line_width=width).splitlines()
+    lines = texts.to_string(index=False, max_colwidth=28, line_width=width).splitlines()
     return "\n".join("   " + line for line in lines)

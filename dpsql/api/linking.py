@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpsql.api.arguments import arguments_of
@@ -10,7 +10,7 @@ from dpsql.api.declaring import Declaring
 from dpsql.api.errors import own_errors
 from dpsql.owner.links import Linked, link
 from dpsql.udfs.bridge.declare import Call
-from dpsql.udfs.dp_link import names_of
+from dpsql.udfs.dp_link import names_of, roles_of
 from dpsql.udfs.dp_links import DpLinks
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class Linking(Declaring):
         references: str | Sequence[str] | None = None,
         most: int | None = None,
         max_rows: int | None = None,
+        one_of: Mapping[str, str] | None = None,
+        at_most_one: Mapping[str, str] | None = None,
     ) -> Linked:
         """Link a table to the one that its keys lead to: both share one budget. See `dp_link`.
 
@@ -41,9 +43,10 @@ class Linking(Declaring):
         """
         self.instance.check_owner("link")
         keys, others = names_of("key", key), names_of("references", references)
+        roles = roles_of(one_of, at_most_one)
         with self.instance.cursor() as cursor:
             tables = self._source(cursor, table), self._source(cursor, parent)
-            return link(cursor, *tables, keys, others, most, max_rows)
+            return link(cursor, *tables, keys, others, most, max_rows, roles)
 
     def links(self, table: str | None = None) -> pd.DataFrame:
         """The tables of each tree, or of that of one table, a parent before its children. See `dp_links`.

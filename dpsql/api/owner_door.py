@@ -18,10 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql import errors
+from dpsql.api.plain_table import plain_table
 from dpsql.core.digits import up
 from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.privacy.account import ADD_UP
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpsql.api.database import Database
 
 SUFFIX: Final = ".dpsql-service"
@@ -31,7 +35,8 @@ _LONGEST: Final = 2**24
 
 def _list(db: Database) -> dict[str, Any]:
     found = db.users.list()
-    return {"columns": list(found.columns), "text": found.to_string(index=False, na_rep="")}
+    empty = "no users: dpsql user add FILE NAME --limit TABLE=EPSILON adds one"
+    return _shown(found, empty, _ADD_UP)
 
 
 def _releases(db: Database) -> dict[str, Any]:
@@ -40,8 +45,21 @@ def _releases(db: Database) -> dict[str, Any]:
     by = db.ledger().dropna(subset=["release"]).groupby("release")["username"].first()
     found["user"] = found["release"].map(by)
     shown = found[["release", "name", "user", "source", "state", "mechanism", "epsilon", "rows"]]
-    known = shown.astype(object).where(shown.notna(), "")  # nobody's name is None
-    return {"columns": list(shown.columns), "text": known.to_string(index=False)}
+    empty = "nothing was released: dpsql synthesize FILE TABLE --epsilon 1 --output TABLE.csv makes a release"
+    return _shown(shown, empty)
+
+
+def _shown(found: pd.DataFrame, empty: str, below: str = "") -> dict[str, Any]:
+    """A list as a command prints it.
+
+    Args:
+        found: its rows.
+        empty: what is said where there are none.
+        below: what is said below where there are some.
+    """
+    objects = found.astype(object).where(found.notna(), None)
+    text = plain_table(list(found.columns), objects.itertuples(index=False), empty)
+    return {"columns": list(found.columns), "text": f"{text}\n{below}" if below and len(found) else text}
 
 
 def _change(db: Database, action: str, table: str, reason: str, epsilon: float | None = None) -> str:
@@ -60,12 +78,13 @@ def _change(db: Database, action: str, table: str, reason: str, epsilon: float |
 
 
 def _budget(db: Database) -> dict[str, Any]:
-    found = db.sql(BUDGET).df()
-    return {"columns": list(found.columns), "text": found.to_string(index=False, na_rep="")}
+    empty = "no table is protected: dpsql init FILE proposes how"
+    return _shown(db.sql(_BUDGET).df(), empty, _ADD_UP)
 
 
-BUDGET: Final = (  # what matters, in eighty characters
-    "SELECT source, epsilon, round(epsilon_spent, 6) AS epsilon_spent, epsilon_left, delta, releases FROM dp_budget()"
+_ADD_UP: Final = f"What is spent and left may be more than the whole: {ADD_UP}."
+_BUDGET: Final = (  # what matters, in eighty characters
+    "SELECT source, epsilon, epsilon_spent, epsilon_left, delta, releases FROM dp_budget()"
 )
 METHODS: Final[Mapping[str, Callable[..., Any]]] = {
     "add": lambda db, **given: db.users.add(**given),

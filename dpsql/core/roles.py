@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-SERVED: Final = ("dp_query", "dp_synthesize", "dp_plan", "dp_budget", "dp_releases", "dp_measurements")
+SERVED: Final = (
+    "dp_query",
+    "dp_synthesize",
+    "dp_plan",
+    "dp_budget",
+    "dp_releases",
+    "dp_measurements",
+    "dp_domains",
+)
 ROLES: Final[Mapping[str, frozenset[str]]] = {
     "reader": frozenset({"dp_budget", "dp_releases"}),
     "analyst": frozenset(SERVED),

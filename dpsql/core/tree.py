@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from dpsql.core.names import fold
 from dpsql.errors import InvalidArgument
 
 MOST_CHILDREN: Final = 100
@@ -34,6 +35,25 @@ _WIDER: Final = 4 / 3  # the first number of the next bin, as a part of that of 
 
 
 @dataclass(frozen=True)
+class Role:
+    """What one row of a parent row's children is, and no other: the head of a household, a spouse.
+
+    Attributes:
+        name: what its owner calls it.
+        where: SQL over the child's columns, TRUE of the rows that can have it.
+        always: each parent row has such a row; else one at most.
+    """
+
+    name: str
+    where: str
+    always: bool
+
+    def __str__(self) -> str:
+        """In words, for people."""
+        return f"{'one' if self.always else 'at most one'} {self.name}: {self.where}"
+
+
+@dataclass(frozen=True)
 class Link:
     """A table whose rows belong to rows of another one.
 
@@ -41,7 +61,8 @@ class Link:
         child, parent: what the books call the tables, see `Source.key`.
         key: the child's columns that name the parent's row.
         references: the parent's columns that they name, in the same order.
-        most: from so many children on, numbers share the last bin.
+        most: from so many children on, numbers share the last bin. Rows with a role are not among them.
+        roles: of the child's rows.
 
     >>> Link("visits", "patients", ("pid",), ("pid",), most=10).starts
     (0, 1, 2, 3, 4, 5, 7, 10)
@@ -56,6 +77,7 @@ class Link:
     key: tuple[str, ...]
     references: tuple[str, ...]
     most: int = MOST_CHILDREN
+    roles: tuple[Role, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what is declared."""
@@ -65,6 +87,15 @@ class Link:
             )
         if self.most < 1:
             raise InvalidArgument(f"most is {self.most}: give 1 where each row has one child at most, or more")
+        names = [fold(role.name) for role in self.roles]
+        for role in self.roles:
+            if not role.name.strip() or names.count(fold(role.name)) > 1:
+                raise InvalidArgument(f"role {role.name!r}: give each role one name of its own")
+
+    @property
+    def most_rows(self) -> int:
+        """How many synthetic rows a row of the parent has at most."""
+        return self.most + len(self.roles)
 
     @property
     def starts(self) -> tuple[int, ...]:

@@ -1,10 +1,14 @@
 """One row a unit: a tree of tables as one flat domain, in which a unit is a row, so that every sensitivity is 1.
 
-    row of a unit   =  its columns | numbers of children | first child | second child | first child of the first child …
+    row of a unit   =  its columns | numbers of children | roles | first child | second child | its own …
     slot            =  the columns and numbers of children of one row of the unit; a further code where there is none
+    role            =  the row that has a role (`Role`), if one has; a further column says whether, if none need have it
     first, second   =  the rows of a parent in the order of a digest of what they hold (`engines.duckdb.unit_rows`)
 
-Below a first child its own children have slots too, below a second one they have none. Which rows a slot holds depends
+The rows of a role are the first of their parent's that satisfy its predicate, in the same order. Other rows that do are
+children like all without a role. Numbers are of children without a role.
+
+Below a first child its own children have slots too, below others they have none. Which rows a slot holds depends
 on the unit's rows alone. So adding or removing a unit, with all its rows in all tables, adds or removes one row here
 and changes no other: counts of all cells of a clique change by at most 1 together, however many rows the unit has.
 
@@ -26,7 +30,7 @@ import numpy as np
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold
-from dpsql.core.tree import UNITS, Link, Tree
+from dpsql.core.tree import UNITS, Link, Role, Tree
 from dpsql.core.workload import Workload
 
 MOST_SLOTS: Final = 2
@@ -39,7 +43,8 @@ class Slot:
 
     Attributes:
         table: whose row it is.
-        nth: which child of the row in `above` it is, from 0 on.
+        role: that it has, None of a child without one.
+        nth: which child of its role of the row in `above` it is, from 0 on.
         above: the place of the slot of its parent's row among all slots; None of the root's.
         names: in the flat domain, of the table's columns and then of the numbers of its children.
         sure: whether every unit has it.
@@ -50,6 +55,30 @@ class Slot:
     above: int | None
     names: tuple[str, ...]
     sure: bool
+    role: Role | None = None
+
+
+@dataclass(frozen=True)
+class Below:
+    """A column that says how many rows of a table a row above has: without a role, or with one that need not be.
+
+    Attributes:
+        link: of the table below.
+        role: whose rows are counted; None of those without one.
+    """
+
+    link: Link
+    role: Role | None = None
+
+    @property
+    def counted(self) -> Link:
+        """A link of which the column is the number of children: of a role there is one row or none."""
+        return self.link if self.role is None else replace(self.link, most=1)
+
+    @property
+    def name(self) -> str:
+        """What the column is called, unless that name is taken."""
+        return f"{self.link.child}.{'number' if self.role is None else self.role.name}"
 
 
 @dataclass(frozen=True)
@@ -67,10 +96,15 @@ class UnitRow:
     def extended(self, table: str) -> Domain:
         """The domain of a table with the numbers of its children, under the names of those tables."""
         taken = {fold(name) for name in self.members[table].names}
-        numbers = []
-        for link in self.tree.children(table):
-            numbers.append(number_of_children(link, _free(f"{link.child}.number", taken)))
+        numbers = [number_of_children(below.counted, _free(below.name, taken)) for below in self.below(table)]
         return Domain((*self.members[table], *numbers))
+
+    def below(self, table: str) -> tuple[Below, ...]:
+        """The columns that say which rows there are below a row of a table, in the order of `extended`."""
+        found: list[Below] = []
+        for link in self.tree.children(table):
+            found += [Below(link), *(Below(link, role) for role in link.roles if not role.always)]
+        return tuple(found)
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
@@ -80,14 +114,16 @@ class UnitRow:
         if self.tree.root == UNITS:  # so that no column of units is taken for one of the table
             taken |= {fold(name) for table in self.tree.tables for name in self.members[table].names}
 
-        def add(table: str, nth: int, above: int | None) -> None:
-            prefix = "" if above is None else f"{table}[{nth + 1}]."
+        def add(table: str, nth: int, above: int | None, role: Role | None = None) -> None:
+            prefix = "" if above is None else f"{table}[{nth + 1}]." if role is None else f"{table}.{role.name}."
             names = tuple(_free(prefix + name, taken) for name in self.extended(table).names)
             place = len(slots)
             sure = above is None or (nth == 0 and slots[above].table == UNITS)
-            slots.append(Slot(table, nth, above, names, sure))
-            if nth == 0:
+            slots.append(Slot(table, nth, above, names, sure, role))
+            if nth == 0 and role is None:
                 for link in self.tree.children(table):
+                    for one in link.roles:
+                        add(link.child, 0, place, one)
                     for number in range(min(MOST_SLOTS, link.most)):
                         add(link.child, number, place)
 
@@ -109,20 +145,27 @@ class UnitRow:
         ends = list(itertools.accumulate(len(slot.names) for slot in self.slots))
         return tuple(slice(end - len(slot.names), end) for slot, end in zip(self.slots, ends, strict=True))
 
-    def slot_of(self, table: str, nth: int) -> int | None:
-        """The place of the slot of a table's nth row below first rows; None where there is none."""
-        return next((p for p, slot in enumerate(self.slots) if (slot.table, slot.nth) == (table, nth)), None)
-
-    def number(self, slot: int, child: str) -> str:
-        """The name of the column that says how many rows of a table a slot's row has."""
-        table = self.slots[slot].table
-        children = [link.child for link in self.tree.children(table)]
-        return self.slots[slot].names[len(self.members[table]) + children.index(child)]
+    def slot_of(self, table: str, nth: int, role: Role | None = None) -> int | None:
+        """The place of the slot of a table's nth row of a role below first rows; None where there is none."""
+        wanted = (table, nth, role)
+        return next((p for p, slot in enumerate(self.slots) if (slot.table, slot.nth, slot.role) == wanted), None)
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The names of all numbers of children in the flat domain."""
-        return tuple(name for slot in self.slots for name in slot.names[len(self.members[slot.table]) :])
+        """The names of all numbers of children in the flat domain; whether a role is there is none."""
+        found: list[str] = []
+        for slot in self.slots:
+            names = slot.names[len(self.members[slot.table]) :]
+            found += [n for n, below in zip(names, self.below(slot.table), strict=True) if below.role is None]
+        return tuple(found)
+
+    def _presence(self, slot: Slot) -> str | None:
+        """The name of the column that says whether a row with the slot's role is there; None where none is asked."""
+        if slot.above is None or slot.role is None or slot.role.always:
+            return None
+        above = self.slots[slot.above]
+        place = self.below(above.table).index(Below(self.tree.link_of[slot.table], slot.role))
+        return above.names[len(self.members[above.table]) + place]
 
     @cached_property
     def column_of(self) -> dict[str, tuple[str, str]]:
@@ -138,37 +181,78 @@ class UnitRow:
         pairs = tuple(itertools.combinations(self.domain.names, 2))
         return Workload(pairs or tuple((name,) for name in self.domain.names)).ordered()
 
-    def allowed(self, table: str, parts: Sequence[Allowed]) -> list[Allowed]:
-        """What is allowed of the rows of a table, of each of its slots; no row is allowed, too."""
+    def allowed(self, table: str, role: Role | None, parts: Sequence[Allowed]) -> list[Allowed]:
+        """What is allowed of the rows of a table that have a role, or none, of each of their slots.
+
+        No row is allowed, too, but for a role that every unit has. The column that says whether a role is there goes
+        with the first part, which is that of the role's own predicate.
+        """
         found = []
-        for slot, place in zip(self.slots, self.places, strict=True):
-            if slot.table != table:
+        for slot in self.slots:
+            if slot.table != table or slot.role != role:
                 continue
-            names = dict(zip(self.extended(table).names, slot.names, strict=True))
-            attributes = {a.name: a for a in self.domain.attributes[place]}
-            for part in parts:
-                clique = tuple(names[name] for name in part.clique)
-                none = np.array([attributes[name].absent_code or 0 for name in clique])
-                codes, places, columns = part.codes, part.places, tuple(names.get(n, n) for n in part.columns)
-                if not slot.sure and clique:
-                    codes = np.concatenate([codes + (codes >= none), none[None]])
-                    places = np.concatenate([places, np.zeros((1, len(clique)))])
-                    order = np.lexsort(codes.T[::-1])
-                    codes, places = codes[order], places[order]
-                found.append(Allowed(clique, columns, part.predicates, codes, places))
+            if self._is_always(slot):
+                found += self._there(slot, parts)
+                continue
+            presence = self._presence(slot)
+            for number, part in enumerate(parts):
+                found.append(self._placed(slot, part, None if number else presence))
         return found
+
+    def _is_always(self, slot: Slot) -> bool:
+        """Whether every drawn unit has a row in a slot below the root."""
+        return slot.above == 0 and slot.role is not None and slot.role.always
+
+    def _there(self, slot: Slot, parts: Sequence[Allowed]) -> list[Allowed]:
+        """What is allowed of the columns of a slot in which there is a row."""
+        found = [self._placed(slot, part, None, none=False) for part in parts]
+        tied = {name for part in found for name in part.clique}
+        for name in slot.names:
+            if name not in tied:
+                attribute = self.domain.by_name[name]
+                codes = np.array([code for code in range(attribute.size) if code != attribute.absent_code], np.int64)
+                found.append(Allowed((name,), (name,), (), codes[:, None], np.zeros((len(codes), 1))))
+        return found
+
+    def _placed(self, slot: Slot, part: Allowed, presence: str | None, *, none: bool = True) -> Allowed:
+        """What is allowed of a table's columns, said of those of a slot; `none` lets no row be there, too."""
+        names = dict(zip(self.extended(slot.table).names, slot.names, strict=True))
+        clique, columns = tuple(names[name] for name in part.clique), tuple(names.get(n, n) for n in part.columns)
+        codes, places = part.codes, part.places
+        if slot.sure or not clique:
+            return Allowed(clique, columns, part.predicates, codes, places)
+        absent = np.array([self.domain.by_name[name].absent_code for name in clique], np.int64)
+        codes = codes + (codes >= absent)
+        if presence is not None:
+            clique, columns = (presence, *clique), (presence, *columns)
+            codes = np.concatenate([np.ones((len(codes), 1), np.int64), codes], axis=1)
+            above = self.domain.by_name[presence].absent_code
+            missing = [[0, *absent], *([] if above is None else [[above, *absent]])]
+        else:
+            missing = [[*absent]] if none else []
+        codes = np.concatenate([codes, np.array(missing, np.int64).reshape(-1, len(clique))])
+        places = np.zeros(codes.shape)
+        places[: len(part.places), len(clique) - len(part.clique) :] = part.places
+        order = np.lexsort(codes.T[::-1])
+        return Allowed(clique, columns, part.predicates, codes[order], places[order])
 
     def to_json(self) -> dict[str, Any]:
         """For the canonical request: all but the domains of the columns."""
-        links = [[link.child, link.parent, link.key, link.references, link.most] for link in self.tree.links]
+        links: list[list[Any]] = []
+        for link in self.tree.links:
+            roles = [[[role.name, role.where, role.always] for role in link.roles]] if link.roles else []
+            links.append([link.child, link.parent, link.key, link.references, link.most, *roles])
         columns = {table: [a.name for a in domain] for table, domain in self.members.items()}
         return {"root": self.tree.root, "links": links, "columns": columns}
 
     @staticmethod
     def from_json(data: Mapping[str, Any], flat: Domain) -> UnitRow:
         """The tree of a release and the domains of its members, as far as those are in the flat domain."""
-        links = tuple(Link(c, p, tuple(key), tuple(refs), most) for c, p, key, refs, most in data["links"])
-        tree = Tree(data["root"], links)
+        links = []
+        for child, parent, key, references, most, *roles in data["links"]:
+            known = tuple(Role(*role) for listed in roles for role in listed)
+            links.append(Link(child, parent, tuple(key), tuple(references), most, known))
+        tree = Tree(data["root"], tuple(links))
         attributes, members = iter(flat), {}
         names: Mapping[str, list[str]] = data["columns"]
         shape = UnitRow(tree, {t: Domain(tuple(_stand_in(n) for n in names[t])) for t in names})

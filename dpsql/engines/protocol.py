@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.constraint import Allowed
 from dpsql.core.counter import Counter
 from dpsql.core.domain import Domain
 from dpsql.core.unit_row import UnitRow
@@ -127,6 +128,7 @@ class Engine(Protocol):
         unit_row: UnitRow,
         account: tuple[str, str] | None,
         *,
+        roles: Mapping[tuple[str, str], Allowed] | None = None,
         before: Callable[[], object] | None = None,
     ) -> TableCounter:
         """Exact counts of units' rows, of which each is of one unit with some of its rows in all tables of a tree.
@@ -135,6 +137,7 @@ class Engine(Protocol):
             sources: the tables by what the books call them.
             unit_row: what a unit's row is.
             account: the database and key of the account whose secret chooses rows; None of synthetic tables.
+            roles: of each table and each name of a role, the codes of rows that can have it.
             before: see `counter`.
 
         Raises:

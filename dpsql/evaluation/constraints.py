@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
 
-from dpsql.core.constraint import MOST_TUPLES, Allowed, Constraint, components
+from dpsql.core.constraint import MOST_TUPLES, Allowed, Codes, Constraint, components
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.steps import released_ticks
 from dpsql.engines.source import Source
@@ -135,6 +135,21 @@ def _allowed(empty: Empty, source: Source, domain: Domain, part: Sequence[Constr
         )
     names = tuple(a.name for a in attributes)
     return Allowed(names, tuple(sorted(columns)), predicates, codes[kept].astype(np.int64), places[kept])
+
+
+def is_true(source: Source, attributes: Sequence[Attribute], predicate: str, codes: Codes) -> npt.NDArray[np.bool_]:
+    """For each row of codes, whether a predicate is TRUE of the lowest values of their bins.
+
+    Raises:
+        InvalidArgument: it fails on them.
+    """
+    with empty_database() as empty:
+        return _holds(empty, source, attributes, [true_of(predicate)], _frame(attributes, codes, np.zeros(codes.shape)))
+
+
+def true_of(predicate: str) -> str:
+    """SQL that a predicate is TRUE, not NULL."""
+    return f"coalesce(CAST((\n{predicate}\n) AS BOOLEAN), FALSE)"
 
 
 def _listed(predicates: Sequence[str]) -> str:

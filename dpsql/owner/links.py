@@ -13,11 +13,12 @@ from dpsql.books.tables import links, write_table_ids
 from dpsql.books.tables.facts import declared
 from dpsql.books.tables.public import check_unclaimed
 from dpsql.books.tables.table_keys import primary_key
-from dpsql.core.tree import MOST_CHILDREN, Link
+from dpsql.core.tree import MOST_CHILDREN, Link, Role
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument, NotProtected
+from dpsql.evaluation.roles import columns_of_role
 from dpsql.owner.protect import MOST_UNIT_ROWS, account_of
 
 _FOREIGN_KEYS: Final = """
@@ -38,6 +39,7 @@ class Linked:
         max_rows: how many of its rows count of one unit; None where the owner did not say.
         undeclared: its columns without a domain, keys left out.
         note: what the promise does not say.
+        roles: that its rows have, in words.
     """
 
     source: str
@@ -48,6 +50,7 @@ class Linked:
     max_rows: int | None = None
     undeclared: tuple[str, ...] = ()
     note: str = ""
+    roles: tuple[str, ...] = ()
 
 
 def link(
@@ -58,6 +61,7 @@ def link(
     references: Sequence[str] | None = None,
     most: int | None = None,
     max_rows: int | None = None,
+    roles: Sequence[Role] | None = None,
 ) -> Linked:
     """Let the rows of a table belong to rows of another one, and so to the units of its account.
 
@@ -69,6 +73,7 @@ def link(
         references: columns of the parent; by default those of the FOREIGN KEY, or of the names of `key`.
         most: from so many children of one row on, numbers share the last bin.
         max_rows: how many rows of one unit count where rows are counted, over all its rows of the table above.
+        roles: of which each row of the parent has one row, or one at most.
 
     Raises:
         InvalidArgument: says what the tables, or the keys, are not.
@@ -93,12 +98,29 @@ def link(
     known = None if before is None else before.link
     keys = (known.key, known.references) if known and key is None else _keys(cursor, child, parent, key, references)
     bins = most if most is not None else known.most if known else _most_children(books, child, keys[0])
-    stated = Link(child.key, parent.key, *keys, bins)
+    given = tuple(roles) if roles is not None else known.roles if known else ()
+    stated = Link(child.key, parent.key, *keys, bins, given)
+    _check_roles(books, child, stated)
     links.check_keys(child, keys[0], parent, keys[1])
     if max_rows is not None and not 1 <= max_rows <= MOST_UNIT_ROWS:
         raise InvalidArgument(f"max_rows is {max_rows}: give 1 to {MOST_UNIT_ROWS}")
     links.record_member(books, Member(child.key, account, stated, unit_rows=max_rows))
     return next(entry for entry in list_links(books) if entry.source == child.key)
+
+
+def _check_roles(books: Books, child: Source, link: Link) -> None:
+    """Refuse roles that are not said of the columns of one row; their domains are declared later.
+
+    Raises:
+        InvalidArgument: says why.
+    """
+    for role in link.roles:
+        columns_of_role(child, role)
+    if link.roles and _most_children(books, child, link.key) == 1:
+        raise InvalidArgument(
+            f"the PRIMARY KEY of {child.name!r} lets a row of {link.parent!r} have one row there, and roles tell "
+            "several apart: leave one_of and at_most_one out"
+        )
 
 
 def _most_children(books: Books, child: Source, key: Sequence[str]) -> int:
@@ -239,7 +261,8 @@ def _entry(books: Books, member: Member, members: Sequence[Member]) -> Linked:
     parent, key, references, most = member.link.parent, member.link.key, member.link.references, member.link.most
     undeclared = _undeclared(books, member.source, members)
     note = _not_promised(books, member)
-    return Linked(member.source, parent, key, references, most, member.unit_rows, undeclared, note)
+    roles = tuple(map(str, member.link.roles))
+    return Linked(member.source, parent, key, references, most, member.unit_rows, undeclared, note, roles)
 
 
 def _undeclared(books: Books, source: str, members: Sequence[Member]) -> tuple[str, ...]:

@@ -211,10 +211,9 @@ class Account:
             fitting = _five_digits(budget.epsilon * math.sqrt(share) * (1 - 1e-9))
         else:
             fitting = self.fitting(conversion or ("gdp" if budget.gdp == budget.rho else "tight"), budget.delta)
-        advice = f"the largest epsilon that fits is {down(fitting)}" if fitting else "nothing more can be released"
         raise InsufficientBudget(
-            f"epsilon {up(budget.epsilon)} at delta {up(budget.delta)} is more than the budget of {self.source} has "
-            f"left: of epsilon {up(self.epsilon)} at delta {up(self.delta)}, {self.spent_words} is spent; {advice}"
+            f"{more_than_left(self.source, fitting, budget)}. Of epsilon {up(self.epsilon)} at delta {up(self.delta)}, "
+            f"{self.spent_words} is spent, and {ADD_UP}"
         )
 
     def check_kind(self, budget: Budget) -> None:
@@ -231,12 +230,28 @@ class Account:
 
     def _require_pure(self, budget: Budget) -> None:
         if budget.exact_epsilon > self.pure_left:
-            fitting = self.epsilon_left
-            advice = f"the largest epsilon that fits is {down(fitting)}" if fitting else "nothing more can be released"
             raise InsufficientBudget(
-                f"epsilon {up(budget.epsilon)} is more than the budget of {self.source} has left: of epsilon "
-                f"{up(self.epsilon)}, {self.spent_words} is spent; {advice}"
+                f"{more_than_left(self.source, self.epsilon_left, budget)}. Of epsilon {up(self.epsilon)}, "
+                f"{self.spent_words} is spent"
             )
+
+
+ADD_UP: Final = "several releases together lose less than the sum of their ε"
+"""Why what is spent and what is left are more than the whole; not so of pure ε, which add up."""
+
+
+def more_than_left(who: str, fitting: float, budget: Budget, of: str = "") -> str:
+    """What is said of a request that does not fit.
+
+    Args:
+        who: has too little.
+        fitting: the largest ε that fits.
+        budget: of the request.
+        of: what they have it of, in words.
+    """
+    has = f"ε = {down(fitting)}" if fitting else "nothing"
+    at = f" at delta {up(budget.delta)}" if budget.delta else ""
+    return f"{who} has {has} left{of}; this asks for {up(budget.epsilon)}{at}"
 
 
 def sums_delta(delta: float, reserved: float) -> float:

@@ -6,13 +6,14 @@ A public fact each, but for how many rows lie outside: that is what the newest r
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.books.ledger.store import Books
 from dpsql.books.tables import facts
 from dpsql.core.column_types import kind_of
 from dpsql.core.domain import Attribute
+from dpsql.core.names import shorten
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic
 from dpsql.engines.source import Column, Source
@@ -45,13 +46,37 @@ class ColumnDomain:
             return self.attribute.type
         return kind_of(self.column.type)
 
+    @property
+    def declared(self) -> tuple[object, ...]:
+        """What the owner declared, in the order of `DOMAIN_COLUMNS`: column, type, kind, size, bins, …, labels."""
+        attribute = self.attribute
+        head = (self.column.name, self.shown_type)
+        if attribute is None:
+            return (*head, None, None, None, self.column.nullable, None, True, None)
+        excluded = attribute.kind == "excluded"
+        bins = attribute.regular if attribute.kind == "bins" else None
+        size, labels = (None, None) if excluded else (attribute.size, attribute.labels())
+        return (*head, attribute.shown_kind, size, bins, attribute.nullable, attribute.other, False, labels)
+
+    @property
+    def described(self) -> str:
+        """Its domain in a few words, for a comment on the column."""
+        attribute = self.attribute
+        if attribute is None:
+            return "no domain is declared, so queries only count it"
+        if attribute.kind == "excluded":
+            return "left out of releases"
+        if attribute.kind == "bins":
+            return f"from {attribute.edges[0]} to {attribute.edges[-1]}"
+        return f"one of {shorten(', '.join(attribute.values))}"
+
     def statement(self, table: str) -> str | None:
         """The statement that declares it exactly as it is."""
         return None if self.arguments is None else statement_of(table, self.column.name, self.arguments)
 
 
-def table_domains(cursor: Cursor, source: Source, arguments: Arguments) -> list[ColumnDomain]:
-    """Every column of a protected table, in its order; `arguments` are those of `dp_domain`.
+def public_domains(cursor: Cursor, source: Source) -> list[ColumnDomain]:
+    """Every column of a protected table with what is declared of it, in its order: public facts, and nothing else.
 
     Raises:
         NotProtected: the table has no account.
@@ -59,16 +84,31 @@ def table_domains(cursor: Cursor, source: Source, arguments: Arguments) -> list[
     books = Books(cursor, source.catalog)
     account_of(books, source)
     declared = facts.declared(books, source.key)
-    found = []
+    domains = []
     for column in source.columns:
         attribute = declared.get(column.name) or automatic(column)
         if attribute is None or not fits(attribute, column) or (column.generated and attribute.kind != "excluded"):
-            found.append(ColumnDomain(column, None, None, None))
-            continue
-        outside = None if attribute.kind == "excluded" else outside_share(books, source.key, attribute)
-        how = arguments_of(cursor, source, column, attribute, arguments)
-        found.append(ColumnDomain(column, attribute, how, outside))
-    return found
+            attribute = None
+        domains.append(ColumnDomain(column, attribute, None, None))
+    return domains
+
+
+def table_domains(cursor: Cursor, source: Source, arguments: Arguments) -> list[ColumnDomain]:
+    """The same, with what declares it and how well it covers the rows; `arguments` are those of `dp_domain`.
+
+    Raises:
+        NotProtected: the table has no account.
+    """
+    books = Books(cursor, source.catalog)
+    domains = []
+    for domain in public_domains(cursor, source):
+        attribute = domain.attribute
+        if attribute is not None:
+            outside = None if attribute.kind == "excluded" else outside_share(books, source.key, attribute)
+            how = arguments_of(cursor, source, domain.column, attribute, arguments)
+            domain = replace(domain, arguments=how, outside=outside)
+        domains.append(domain)
+    return domains
 
 
 def as_json(found: list[ColumnDomain]) -> str:

@@ -83,7 +83,7 @@ class Members:
         member, link = self.of[table], self.tree.link_of.get(table)
         if any(name in member.keys and (link is None or name not in link.key) for name in names):
             return True
-        whole = link is not None and link.most == 1 and {*names} >= {*link.key}
+        whole = link is not None and link.most_rows == 1 and {*names} >= {*link.key}
         return link is not None and whole and self.is_unique(link.parent, link.references)
 
     @property

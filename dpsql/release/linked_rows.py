@@ -28,9 +28,9 @@ from dpsql.owner.stand_ins import stand_ins
 from dpsql.release.drawing import rows_that_fit
 from dpsql.release.keys import number_keys, own_key, own_keys
 from dpsql.release.linked import Members
-from dpsql.release.members import allowed_rows, allowed_units
+from dpsql.release.members import allowed_by_role, allowed_rows, allowed_units
 from dpsql.release.pipeline import Run
-from dpsql.release.unit_drawing import DrawnTable, TooManyRows, draw_tables
+from dpsql.release.unit_drawing import DrawnTable, Rules, TooManyRows, draw_tables
 from dpsql.runtime.progress import Progress
 
 _LENDERS: Final = 50_000
@@ -66,7 +66,8 @@ def publish_linked(
     lenders = None
     if units and members.tree.root == UNITS:
         lenders = model.sample(_LENDERS, generator, run.progress, allowed)
-    tables, drawn = _drawn(members, codes, lenders, generator, run.progress)
+    rules = {table: dict(allowed_by_role(members, run.books, table)) for table in members.tree.tables}
+    tables, drawn = _drawn(members, codes, lenders, generator, run.progress, rules)
     report = dict(report)
     if drawn < len(codes):
         words = f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
@@ -82,7 +83,12 @@ def publish_linked(
 
 
 def _drawn(
-    members: Members, codes: Codes, lenders: Codes | None, generator: np.random.Generator, progress: Progress
+    members: Members,
+    codes: Codes,
+    lenders: Codes | None,
+    generator: np.random.Generator,
+    progress: Progress,
+    rules: Rules,
 ) -> tuple[dict[str, DrawnTable], int]:
     """The tables of drawn units, and of how many: noise may be larger than the numbers of children."""
     unit_row: UnitRow = members.unit_row
@@ -97,7 +103,7 @@ def _drawn(
     units = min(len(codes), most[unit_row.tree.root])
     while True:
         try:
-            return draw_tables(unit_row, codes[:units], lenders, generator, progress, most), units
+            return draw_tables(unit_row, codes[:units], lenders, generator, progress, most, rules), units
         except TooManyRows:
             units //= 2
 

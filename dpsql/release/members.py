@@ -11,13 +11,14 @@ from dpsql.books.tables.links import table_of, tree_of
 from dpsql.books.tables.table_keys import primary_key
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.tree import MOST_OF_UNIT, UNITS, Link, Tree
+from dpsql.core.tree import MOST_OF_UNIT, UNITS, Link, Role, Tree
 from dpsql.engines.protocol import Engine, TableCounter
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.computed import check_bound
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible
 from dpsql.evaluation.key_values import check_key, check_numbers, most_numbers
+from dpsql.evaluation.roles import allowed_of_role, refuse_impossible_roles, roles_of
 from dpsql.owner.protect import as_released, domain_of
 from dpsql.owner.stand_ins import check_installed
 from dpsql.privacy.account import Account
@@ -29,7 +30,8 @@ from dpsql.release.request import Request
 def unit_counter(members: Members, engine: Engine, books: Books, before: Callable[[], object] | None) -> TableCounter:
     """Counts units' rows."""
     sources = {table: member.source for table, member in members.of.items()}
-    return engine.unit_counter(sources, members.unit_row, (books.catalog, members.account), before=before)
+    roles = roles_of(members.unit_row, sources)
+    return engine.unit_counter(sources, members.unit_row, (books.catalog, members.account), roles=roles, before=before)
 
 
 def allowed_rows(members: Members, books: Books, table: str) -> list[Allowed]:
@@ -38,10 +40,22 @@ def allowed_rows(members: Members, books: Books, table: str) -> list[Allowed]:
     return find_allowed(member.source, member.domain, constraints(books, table))
 
 
+def allowed_by_role(members: Members, books: Books, table: str) -> list[tuple[Role | None, list[Allowed]]]:
+    """What is allowed of the rows of one table, by the role that they have; of those without one at last."""
+    link = members.tree.link_of.get(table)
+    if link is None or not link.roles:
+        return [(None, allowed_rows(members, books, table))]
+    member, facts = members.of[table], constraints(books, table)
+    return [(role, allowed_of_role(member.source, member.domain, link, role, facts)) for role in (*link.roles, None)]
+
+
 def allowed_units(members: Members, books: Books) -> list[Allowed]:
     """What the constraints on all tables allow of units' rows."""
-    by_table = {table: allowed_rows(members, books, table) for table in members.tree.tables}
-    return [part for table, parts in by_table.items() for part in members.unit_row.allowed(table, parts)]
+    found: list[Allowed] = []
+    for table in members.tree.tables:
+        for role, parts in allowed_by_role(members, books, table):
+            found += members.unit_row.allowed(table, role, parts)
+    return found
 
 
 def check_members(members: Members, books: Books, *, is_paid: bool = False) -> None:
@@ -50,6 +64,8 @@ def check_members(members: Members, books: Books, *, is_paid: bool = False) -> N
         check_installed(member.domain, is_paid=is_paid)
         if not is_paid:
             refuse_impossible(member.source, member.domain, constraints(books, table))
+            if (link := members.tree.link_of.get(table)) is not None:
+                refuse_impossible_roles(member.source, member.domain, link, constraints(books, table))
             if member.domain.attributes:  # else nothing can be computed from them
                 check_bound(member.source, member.domain)
 
@@ -115,8 +131,8 @@ def _check_numbers(tree: Tree, link: Link, members: Mapping[str, Member]) -> Non
         check_numbers(child.source, mine, most_numbers(parent.source, [theirs]), why)
     for name in {*child.keys} - {*link.key} - {*own_keys(tree, link.child, child.keys, child.primary)}:
         whose = "unit" if link.parent == UNITS else "row"
-        why = f"a {whose} of {parent.source.name!r} has up to {link.most:,} rows there, so give it a larger type"
-        check_numbers(child.source, name, link.most, why)
+        why = f"a {whose} of {parent.source.name!r} has up to {link.most_rows:,} rows there, so give it a larger type"
+        check_numbers(child.source, name, link.most_rows, why)
 
 
 def find_root(books: Books, asked: Source) -> Source:

@@ -25,6 +25,7 @@ from dpsql.engines.protocol import TableCounter
 from dpsql.engines.registry import engine_of
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
+from dpsql.evaluation.roles import roles_of
 from dpsql.evidence.earlier_releases import combined
 from dpsql.fitting.target import Target
 from dpsql.release.estimates import Estimates
@@ -217,7 +218,9 @@ def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
         unit_row = UnitRow.from_json(entry.linked, entry.domain)
         places = enumerate(unit_row.tree.tables)
         sources = {table: releases.rows_source(books, entry, place) for place, table in places}
-        return engine_of(cursor, sources[unit_row.tree.tables[0]]).unit_counter(sources, unit_row, None)
+        return engine_of(cursor, sources[unit_row.tree.tables[0]]).unit_counter(
+            sources, unit_row, None, roles=roles_of(unit_row, sources)
+        )
     table = rows_table(books.catalog, entry)
     columns = tuple(Column(a.name, a.stored_type, a.nullable) for a in entry.domain)
     source = Source(table.catalog, table.db, table.name, columns)

@@ -71,8 +71,11 @@ class Scenario:
         return math.comb(len(self.varying), 2)
 
     @cached_property
-    def reliable(self) -> int | None:
-        """How many of the pairs will be reliable; None where the plan does not say, or single columns are asked for."""
+    def errors(self) -> dict[tuple[str, ...], float] | None:
+        """The L1 errors that are predicted of pairs; none of those that noise drowns.
+
+        None where the plan does not say, or single columns are asked for.
+        """
         if max((len(clique) for clique in self.workload.needed), default=0) < 2:
             return None
         try:
@@ -82,11 +85,20 @@ class Scenario:
         except DpsqlError:
             return None
         asked = [one for one in planned if isinstance(one, PlannedMeasurement)]
-        pairs = [one for one in asked if self._is_pair(one)]
         if not any(one.predicted is not None for one in asked):
             return None  # the mechanism predicts nothing
-        errors = {one.clique: one.predicted for one in pairs if one.predicted is not None}
-        return sum(error <= RELIABLE for error in errors.values())  # none where noise drowns all pairs
+        return {one.clique: one.predicted for one in asked if one.predicted is not None and self._is_pair(one)}
+
+    @property
+    def reliable(self) -> int | None:
+        """How many of the pairs will be reliable; None where the plan does not say, or single columns are asked for."""
+        return None if self.errors is None else sum(error <= RELIABLE for error in self.errors.values())
+
+    def share_of(self, column: str) -> float:
+        """The part of a column's pairs that will be reliable; 0 where it has none, or no plan says."""
+        errors = [error for clique, error in (self.errors or {}).items() if column in clique]
+        others = len(self.varying - {column})
+        return sum(error <= RELIABLE for error in errors) / others if column in self.varying and others else 0.0
 
     def _is_pair(self, measurement: PlannedMeasurement) -> bool:
         clique = measurement.clique

@@ -3,6 +3,7 @@
     first child     what the unit's own slot says, else lent by a unit whose row above is like it
     second child    likewise, else lent by a unit whose first child and row above are like these
     later ones      lent as second children are, by the likeness of one of the children before
+    row of a role   what the unit's own slot says, else lent by a unit whose row above is like it
     numbers         inside their bins as `dpsql.release.inside_bins` draws, so rows of a table are the sum of them
 
 Whose child a row is is decided while it is drawn. So keys that are numbered afterwards fit by construction.
@@ -17,13 +18,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.tree import Link
-from dpsql.core.unit_row import Slot, UnitRow
+from dpsql.core.tree import Link, Role
+from dpsql.core.unit_row import Below, Slot, UnitRow
 from dpsql.release.drawing import coded
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
+Rules = Mapping[str, Mapping[Role | None, Sequence[Allowed]]]
+"""What is allowed of the rows of each table, by their role."""
 _LEVELS: Final = (0.5, 0.25)
 """Parts of the columns that a lender shares with who borrows; where nobody does, of the next part, at last of none.
 
@@ -62,6 +66,7 @@ def draw_tables(
     generator: np.random.Generator,
     progress: Progress,
     most: Mapping[str, int],
+    rules: Rules,
 ) -> dict[str, DrawnTable]:
     """The tables of a tree.
 
@@ -72,12 +77,14 @@ def draw_tables(
         generator: of the draws.
         progress: notified between tables.
         most: how many rows each table may have.
+        rules: what is allowed of the rows of each table, by their role.
 
     Raises:
         TooManyRows: a table would have more.
     """
     levels = _LEVELS if lenders is None else _LEVELS_OF_OTHERS
-    drawing = _Drawing(unit_row, units, units if lenders is None else lenders, levels, generator, progress, most)
+    lenders = units if lenders is None else lenders
+    drawing = _Drawing(unit_row, units, lenders, levels, generator, progress, most, rules)
     root = unit_row.slots[0]
     drawing.grow(root.table, drawing.own[0], np.arange(len(units)), None)
     return drawing.tables
@@ -100,6 +107,7 @@ class _Drawing:
     generator: np.random.Generator
     progress: Progress
     most: Mapping[str, int]
+    rules: Rules
     tables: dict[str, DrawnTable] = field(default_factory=dict)
     own: list[Codes] = field(init=False)
     there: list[npt.NDArray[np.bool_]] = field(init=False)
@@ -126,32 +134,58 @@ class _Drawing:
         frame, columns = coded(domain, rows, self.generator), len(self.unit_row.members[table])
         mine = {name: values for name, values in frame.items() if int(name[1:]) < columns}
         self.tables[table] = DrawnTable(rows[:, :columns], mine, up)
-        for place, link in enumerate(self.unit_row.tree.children(table)):
-            numbers = np.asarray(frame[f"t{columns + place}"], np.int64)
-            if int(numbers.sum()) > self.most[link.child]:
+        below = self.unit_row.below(table)
+        counts = {one: np.asarray(frame[f"t{columns + place}"], np.int64) for place, one in enumerate(below)}
+        for link in self.unit_row.tree.children(table):
+            one = np.ones(len(rows), np.int64)
+            roles = {role: one if role.always else counts[Below(link, role)] for role in link.roles}
+            if sum(int(numbers.sum()) for numbers in (counts[Below(link)], *roles.values())) > self.most[link.child]:
                 raise TooManyRows
-            self._children(link, rows, unit, numbers)
+            parts = [self._of_role(link, role, rows, unit, numbers) for role, numbers in roles.items()]
+            parts.append(self._children(link, rows, unit, counts[Below(link)]))
+            joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
+            order = np.argsort(joined[2], kind="stable")  # of rows of one parent those with a role first
+            self.grow(link.child, *(column[order] for column in joined))
 
-    def _children(self, link: Link, above: Codes, unit: Codes, numbers: Codes) -> None:
-        """Draw the rows of a table below, of which each row above has a number."""
+    def _of_role(self, link: Link, role: Role, above: Codes, unit: Codes, numbers: Codes) -> tuple[Codes, Codes, Codes]:
+        """Draw the rows of a role, of which each row above has one or none; see `_children`."""
+        slot = self.unit_row.slot_of(link.child, 0, role)
+        assert slot is not None
+        up = np.flatnonzero(numbers)
+        rows, _ = self._firsts(slot, above[up], unit[up])
+        return rows, np.full(len(up), -1), up
+
+    def _firsts(self, slot: int, above: Codes, whose: Codes) -> tuple[Codes, Codes]:
+        """The first row of a slot's role of each row above, and whose it is; -1 where it is lent."""
+        upper = self.unit_row.slots[slot].above
+        assert upper is not None
+        both = self.lending[upper] & self.lending[slot]
+        lenders = _Lenders(self.lent[upper][both], self._values(slot, both), self.levels, self.generator)
+        rows, owner = np.zeros((len(whose), self.own[slot].shape[1]), np.int64), np.full(len(whose), -1)
+        own = (whose >= 0) & self.there[slot][whose]
+        rows[own], owner[own] = self.own[slot][whose[own]], whose[own]
+        rows[~own] = lenders.lend(above[~own])
+        return rows, owner
+
+    def _children(self, link: Link, above: Codes, unit: Codes, numbers: Codes) -> tuple[Codes, Codes, Codes]:
+        """Draw the rows of a table below that have no role, of which each row above has a number.
+
+        Returns:
+            Their codes, of which unit each is the first row, or -1, and their parents in order.
+        """
         first, second = (self.unit_row.slot_of(link.child, nth) for nth in (0, 1))
         assert first is not None
         upper = self.unit_row.slots[first].above
         assert upper is not None
         up = np.repeat(np.arange(len(above)), numbers)
         nth = np.arange(len(up)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
-        both = self.lending[upper] & self.lending[first]
-        lenders = _Lenders(self.lent[upper][both], self._values(first, both), self.levels, self.generator)
         rows = np.zeros((len(up), self.own[first].shape[1]), np.int64)
         owner = np.full(len(up), -1)
         mine = np.nonzero(nth == 0)[0]
-        whose = unit[up[mine]]
-        own = (whose >= 0) & self.there[first][whose]
-        rows[mine[own]], owner[mine[own]] = self.own[first][whose[own]], whose[own]
-        rows[mine[~own]] = lenders.lend(above[up[mine[~own]]])
+        rows[mine], owner[mine] = self._firsts(first, above[up[mine]], unit[up[mine]])
         if second is not None:
             self._later(rows, nth, up, above, unit, (upper, first, second))
-        self.grow(link.child, rows, owner, up)
+        return rows, owner, up
 
     def _later(
         self, rows: Codes, nth: Codes, up: Codes, above: Codes, unit: Codes, slots: tuple[int, int, int]
@@ -178,7 +212,9 @@ class _Drawing:
         """What units lend of a slot; where none has it, values by themselves, as far as they are known."""
         if units.any():
             return self.lent[slot][units]
-        return _any_values(self.unit_row, self.unit_row.slots[slot], self.own[slot], self.generator)
+        held = self.unit_row.slots[slot]
+        rules = self.rules[held.table][held.role]
+        return _any_values(self.unit_row, held, self.own[slot], rules, self.generator)
 
 
 def _slots_of(unit_row: UnitRow, units: Codes) -> tuple[list[Codes], list[npt.NDArray[np.bool_]]]:
@@ -192,11 +228,21 @@ def _slots_of(unit_row: UnitRow, units: Codes) -> tuple[list[Codes], list[npt.ND
     return own, there
 
 
-def _any_values(unit_row: UnitRow, slot: Slot, own: Codes, generator: np.random.Generator) -> Codes:
-    """Codes of a table's columns, each drawn by itself among those that are declared."""
+def _any_values(
+    unit_row: UnitRow, slot: Slot, own: Codes, rules: Sequence[Allowed], generator: np.random.Generator
+) -> Codes:
+    """Codes of a table's columns, each drawn by itself among those that are declared, or with those it is tied to."""
     domain: Domain = unit_row.extended(slot.table)
     count = max(1, min(len(own), 1_000))
     columns = [generator.integers(0, _declared(attribute), count) for attribute in domain]
+    for part in rules:
+        places = [domain.names.index(name) for name in part.clique]
+        regular = [_declared(domain.attributes[place]) for place in places]
+        tuples = part.codes[(part.codes < regular).all(axis=1)]
+        tuples = tuples if len(tuples) else part.codes
+        drawn = tuples[generator.integers(0, len(tuples), count)]
+        for place, codes in zip(places, drawn.T, strict=True):
+            columns[place] = codes
     return np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int64)
 
 

@@ -193,13 +193,14 @@ def _edges(attribute: Attribute) -> tuple[Floats, Floats, bool]:
     """Where the bins of a column are drawn, by how much shares are divided, and whether that makes densities.
 
     The unit is the usual width. A bin many times as wide is drawn less wide, or it would hide the others. A point
-    has no width, and is drawn as wide as the usual bin.
+    counts as wide as it is, such as a year of age beside bins of two. One that is far narrower than the usual bin is
+    drawn as wide as that.
     """
     ticks = np.array(attribute.ticks, np.float64)
     points = sorted(attribute.point_codes)
     widths: Floats = np.diff(ticks)
     usual = float(np.median(np.delete(widths, points))) if len(points) < len(widths) else 0.0
-    widths[points] = usual
+    widths[points] = np.where(widths[points] * _WIDEST >= usual, widths[points], usual)
     alike = (np.abs(widths - usual) <= max(1.0, 0.05 * usual)).all()
     if alike or not 0 < usual < np.inf or not np.isfinite(widths).all():
         even = (np.arange(attribute.regular + 1) - 0.5).astype(np.float64)

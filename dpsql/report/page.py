@@ -21,6 +21,7 @@ from dpsql.books.tables.owner_facts import tables_of
 from dpsql.core.digits import down, up
 from dpsql.core.domain import Clique
 from dpsql.errors import DpsqlError
+from dpsql.privacy.account import ADD_UP
 from dpsql.privacy.promised import bound, excess_words
 from dpsql.release.estimates import Floats
 from dpsql.release.judgement import JudgedColumn, JudgedPair
@@ -214,10 +215,11 @@ def budget_words(facts: Facts) -> str:
         "nothing more is released of it" if account.retired else f"one more may ask for {down(account.epsilon_left, 4)}"
     )
     plural = "" if account.releases == 1 else "s"
+    adds = "" if account.pure or account.retired else f" The two may be more than the whole, because {ADD_UP}."
     return (
         f"Of ε = {up(account.epsilon)} at δ = {up(account.delta)}, "
         f"{account.spent_words} is spent in "
-        f"{account.releases} release{plural}; {left}."
+        f"{account.releases} release{plural}; {left}.{adds}"
     )
 
 

@@ -55,5 +55,3 @@ PARTS: Final = frozenset(
 
 Not INSERT_QUERY_NODE, UPDATE_QUERY_NODE, DELETE_QUERY_NODE and their like, which DuckDB 2.0 takes in a WITH.
 """
-PG_TABLE_FUNCTIONS: Final = frozenset({"pg_get_keywords"})
-"""Table functions of the schema `pgx` that may be called: macros without arguments, made in `catalogue`."""

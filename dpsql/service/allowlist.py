@@ -13,8 +13,10 @@ import duckdb
 from dpsql.core.roles import SERVED
 from dpsql.errors import DpsqlError
 
-from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, PG_TABLE_FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS, VIEWS
+from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, SCHEMAS, TABLE_FUNCTIONS, VIEWS
+from .catalogue import COPIES
 from .catalogue import FUNCTIONS as OF_POSTGRES
+from .catalogue import TABLE_FUNCTIONS as PG_TABLE_FUNCTIONS
 from .titles import Titles, titles
 
 LONGEST: Final = 100_000
@@ -30,6 +32,8 @@ _OURS: Final = frozenset({"pgx", "pgi"})
 _OF_PGI: Final = frozenset(name for name in OF_POSTGRES if name.startswith("_pg"))
 _CALLED_OF: Final = {"pgx": OF_POSTGRES - _OF_PGI, "pgi": _OF_PGI}
 _OURS_BEGIN: Final = "dpsql_"
+_MOST_WRITTEN: Final = 300_000
+"""Expressions of a statement, once DuckDB has written out the text of each function of Postgres' in its place."""
 _OF_FILES: Final = "./\\:*?"
 """What DuckDB could take for the name of a file."""
 
@@ -95,6 +99,7 @@ class AllowList:
         tree = json.loads(found)
         if tree.get("error"):
             raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")
+        _check_copies(tree["statements"])
         described: list[str] = []
         called = [name for name in _calls(tree["statements"], described) if name in SERVED]
         if called and described:
@@ -175,6 +180,22 @@ def _calls(tree: Any, described: list[str]) -> Iterator[str]:
         elif "function_name" in node and "class" not in node:
             raise NotAllowed(f"{node['function_name']} may not be called")
         waiting.extend(node.values())
+
+
+def _check_copies(tree: Any) -> None:
+    """Refuse functions of Postgres' in one another whose texts, written out, would take the process's memory."""
+    waiting, written = [(tree, 1)], 0
+    while waiting:
+        node, many = waiting.pop()
+        if isinstance(node, dict):
+            if node.get("class") == "FUNCTION" and str(node.get("schema") or "").lower() in _OURS:
+                many *= COPIES.get(str(node.get("function_name", "")).lower(), 1)
+            written += many if "class" in node else 0
+            if written > _MOST_WRITTEN:
+                raise NotAllowed("functions of PostgreSQL's are called in too many calls of one another: use WITH")
+            waiting += [(value, many) for value in node.values() if isinstance(value, (dict, list))]
+        elif isinstance(node, list):
+            waiting += [(value, many) for value in node]
 
 
 def _kind(node: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from dpsql.udfs.bridge import callbacks
 from dpsql.udfs.bridge.connections import Connections
 from dpsql.udfs.bridge.library import load
 
-from . import arrow, catalogue
+from . import arrow, catalogue, protected_names
 from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Callers, Forwarded, WhoAmI
@@ -86,6 +86,7 @@ class Analysis:
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._tables: dict[str, str] = {}
+        self._protected: protected_names.Protected = {}
         self._served = calls.hello()
         functions = [WhoAmI(), *(Forwarded(self.callers, told) for told in self._served)]
 
@@ -125,6 +126,10 @@ class Analysis:
     def refresh(self, user: Login, shown: Shown) -> None:
         """Have the tables that a user is shown now, who is one of those for whom this is."""
         with self._lock:
+            if shown.protected != self._protected:
+                for statement in protected_names.statements(shown.protected, shown.tables):
+                    self._connection.execute(statement)
+                self._protected = shown.protected
             for name in set(self._tables) - set(shown.tables):
                 self._connection.execute(f"DROP TABLE IF EXISTS main.{quote(name)}")
                 del self._tables[name]

@@ -21,7 +21,7 @@ from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Asked
 from .options import Options
-from .protected_names import RowsNotServed, missing_table
+from .protected_names import RowsNotServed, bare, missing_table
 
 _READ_ONLY: Final = "BEGIN TRANSACTION READ ONLY"
 """A second wall behind the allow-list: in it a statement changes nothing that others see."""
@@ -239,19 +239,11 @@ class Analyst:
         except (duckdb.Error, Interrupted) as error:
             if self._failure is not None and not isinstance(self._failure, Interrupted):
                 raise self._failure from None
-            table = missing_table(error)
-            if table is not None and table.lower() in self._protected():
-                raise RowsNotServed(table) from None
+            missing = missing_table(error)
+            protected = {bare(name): name for name in self.shown.protected}
+            if missing is not None and bare(missing) in protected:
+                raise RowsNotServed(protected[bare(missing)]) from None
             raise
-
-    def _protected(self) -> set[str]:
-        """The protected tables that the user may ask about, in lower case."""
-        try:
-            with self._shared.calls.rows(self.login, "dp_budget", {}) as (columns, rows):
-                sources = rows.read_all().column([name for name, _ in columns].index("source")).to_pylist()
-        except DpsqlError:
-            return set()
-        return {str(source).rpartition(".")[2].strip('"').lower() for source in sources}
 
     # --- time and cancel --------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,9 +17,12 @@ from dpsql.errors import DpsqlError, Interrupted
 
 from . import wire
 from .directory import Columns
+from .protected_names import Protected
 
 _ANSWER_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.1
+_PROTECTED: Final = ""
+"""In place of an audience, which is never empty."""
 
 
 class Refused(DpsqlError):
@@ -71,15 +74,18 @@ class Shown:
     Attributes:
         role: of the user.
         tables: the released tables by name, each with `columns`, `comment`, `version` and `audience`.
+        protected: the tables that they may ask about, see `protected_names`.
     """
 
     role: str
     tables: Mapping[str, Mapping[str, Any]]
+    protected: Protected = field(default_factory=dict)
 
     @property
     def audiences(self) -> frozenset[tuple[str, str]]:
-        """Who is shown the same tables, together with the same others, may share them."""
-        return frozenset((name, str(table["audience"])) for name, table in self.tables.items())
+        """Who is shown the same tables, together with the same others, may share them, and a catalogue of them."""
+        shown = [(name, str(table["audience"])) for name, table in self.tables.items()]
+        return frozenset([*shown, *((name, _PROTECTED) for name in self.protected)])
 
 
 class Calls:
@@ -127,7 +133,7 @@ class Calls:
             Refused: there is no such user, or they were revoked.
         """
         found = self._answer({"call": "published", **user.credentials})
-        return Shown(found["role"], {table["name"]: table for table in found["tables"]})
+        return Shown(found["role"], {table["name"]: table for table in found["tables"]}, found["protected"])
 
     def shown_now(self, user: Login) -> Shown | None:
         """The same; None where there is no such user any more."""

@@ -11,17 +11,47 @@ from typing import Any, Final
 
 import duckdb
 
+from dpsql.core.names import quote
+
 from . import pgtypes
+from .from_postgres import AS_NUMBER, PROCEDURES
+from .postgres_functions import KEYWORDS, copies
+from .postgres_functions import MACROS as _MEANT
+from .postgres_functions import TABLES as _TABLES_MEANT
+from .protected_names import SCHEMA as PROTECTED
+from .relations import relations
 
 VERSION: Final = "14.0"
 """Of PostgreSQL, as clients are told: they choose by it how to ask."""
 
-_OF_MAIN: Final = "database_name = 'memory' AND schema_name = 'main' AND NOT internal"
-_TABLES: Final = f"SELECT table_oid, table_name, comment FROM duckdb_tables() WHERE {_OF_MAIN}"
-_READ: Final = "['dpsql=r/dpsql', '=r/dpsql']"
-"""The privileges on a table: everybody who is shown it reads it."""
+_OF_MAIN: Final = f"database_name = 'memory' AND schema_name IN ('main', '{PROTECTED}') AND NOT internal"
+_TABLES: Final = (
+    f"SELECT table_oid, table_name, comment, schema_name <> 'main' AS protected FROM duckdb_tables() WHERE {_OF_MAIN}"
+)
+_READ: Final = "CASE WHEN protected THEN ['dpsql=/dpsql'] ELSE ['dpsql=r/dpsql', '=r/dpsql'] END"
+"""The privileges on a table: everybody who is shown a released one reads it, and nobody a protected one."""
 _COLUMNS: Final = f"SELECT * FROM duckdb_columns() WHERE {_OF_MAIN}"
 
+_SETTINGS: Final = {
+    "server_version": VERSION,
+    "TimeZone": "UTC",
+    "max_index_keys": "32",
+    "jit": "off",
+    "search_path": "main",
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "server_version_num": "140000",
+    "transaction_read_only": "on",
+    "transaction_isolation": "read committed",
+    "standard_conforming_strings": "on",
+}
+_OF_ARRAYS: Final = 7000
+"""The number of the first function of all arrays."""
+_OF_TYPES: Final = " UNION ALL ".join(
+    f"SELECT min({column}{AS_NUMBER}) AS oid, {column} AS proname, {place} AS place FROM pgx.dpsql_type GROUP BY {column}"
+    for place, column in enumerate(PROCEDURES)
+)
+"""The functions of types. Types that share one have its number."""
 VIEWS: Final = {
     "pg_namespace": "SELECT * FROM (VALUES (2200, 'main', 10, NULL), (11, 'pg_catalog', 10, NULL), "
     "(13000, 'information_schema', 10, NULL)) v(oid, nspname, nspowner, nspacl)",
@@ -36,7 +66,8 @@ VIEWS: Final = {
     "pg_am": "SELECT 2 AS oid, 'heap' AS amname, 't' AS amtype",
     "pg_class": "SELECT 20000 + table_oid AS oid, table_name AS relname, 2200 AS relnamespace, 0 AS reltype, "
     "0 AS reloftype, 10 AS relowner, 2 AS relam, 0 AS reltablespace, 0 AS relpages, -1::FLOAT AS reltuples, "
-    "0 AS reltoastrelid, false AS relhasindex, false AS relisshared, 'p' AS relpersistence, 'r' AS relkind, "
+    "0 AS reltoastrelid, false AS relhasindex, false AS relisshared, 'p' AS relpersistence, "
+    "CASE WHEN protected THEN 'f' ELSE 'r' END AS relkind, "
     "(SELECT count(*) FROM duckdb_columns() c WHERE c.table_oid = t.table_oid) AS relnatts, 0 AS relchecks, "
     "false AS relhasrules, false AS relhastriggers, false AS relhassubclass, false AS relrowsecurity, "
     "false AS relforcerowsecurity, true AS relispopulated, 'd' AS relreplident, false AS relispartition, "
@@ -48,57 +79,31 @@ VIEWS: Final = {
     f"NULL AS attacl, NULL AS attoptions, NULL AS attfdwoptions, 'p' AS attstorage, '' AS attcompression "
     f"FROM ({_COLUMNS}) c",
     "pg_description": "SELECT 20000 + table_oid AS objoid, 1259 AS classoid, 0 AS objsubid, comment AS description "
-    f"FROM ({_TABLES}) t WHERE comment IS NOT NULL",
+    f"FROM ({_TABLES}) t WHERE comment IS NOT NULL UNION ALL SELECT 20000 + table_oid, 1259, column_index, comment "
+    f"FROM ({_COLUMNS}) c WHERE comment IS NOT NULL",
     "pg_tables": "SELECT 'main' AS schemaname, table_name AS tablename, 'dpsql' AS tableowner, NULL AS tablespace, "
-    f"false AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity FROM ({_TABLES}) t",
+    f"false AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity FROM ({_TABLES}) t WHERE NOT protected",
     "pg_proc": "SELECT * FROM (VALUES {functions}) v(oid, proname, proargs, procomment, pronargs, proargtypes, "
     "proargnames), (VALUES (2200, 10, 'f', true, 2249, 'v', 's', 0, 14, false, 0, 0::SMALLINT, NULL::VARCHAR[], "
     "NULL::BIGINT[], NULL::VARCHAR[], '', '')) w(pronamespace, proowner, prokind, proretset, prorettype, provolatile, "
     "proparallel, provariadic, prolang, prosecdef, protransform, pronargdefaults, proacl, proallargtypes, "
-    "proargmodes, prosrc, probin)",
+    "proargmodes, prosrc, probin) UNION ALL BY NAME SELECT * EXCLUDE (place), 11 AS pronamespace, 10 AS proowner, 'f' AS "
+    f"prokind, false AS proretset FROM ({_OF_TYPES})",
+    "pg_foreign_server": "SELECT 13100 AS oid, 'dp_query' AS srvname, 10 AS srvowner, 0 AS srvfdw, NULL::VARCHAR AS "
+    "srvtype, NULL::VARCHAR AS srvversion, NULL::VARCHAR[] AS srvacl, NULL::VARCHAR[] AS srvoptions",
+    "pg_foreign_table": "SELECT 20000 + table_oid AS ftrelid, 13100 AS ftserver, NULL::VARCHAR[] AS ftoptions "
+    f"FROM ({_TABLES}) t WHERE protected",
     "pg_language": "SELECT 14 AS oid, 'sql' AS lanname",
-    "pg_settings": "SELECT * FROM (VALUES ('server_version', '" + VERSION + "'), ('TimeZone', 'UTC'), "
-    "('max_index_keys', '32'), ('jit', 'off'), ('search_path', 'main'), ('server_encoding', 'UTF8'), "
-    "('client_encoding', 'UTF8'), ('server_version_num', '140000'), ('transaction_read_only', 'on')) v(name, setting)",
+    "pg_settings": f"SELECT * FROM (VALUES {', '.join(map(str, _SETTINGS.items()))}) v(name, setting)",
 }
-_EMPTY: Final = {
-    "pg_views": "schemaname viewname viewowner definition",
-    "pg_matviews": "schemaname matviewname matviewowner definition",
-    "pg_index": "indexrelid indrelid indnatts indnkeyatts indisunique indisprimary indisexclusion indimmediate "
-    "indisclustered indisvalid indcheckxmin indisready indislive indisreplident indkey indcollation indclass "
-    "indoption indexprs indpred",
-    "pg_indexes": "schemaname tablename indexname tablespace indexdef",
-    "pg_constraint": "oid conname connamespace contype condeferrable condeferred convalidated conrelid contypid "
-    "conindid conparentid confrelid confupdtype confdeltype confmatchtype conislocal conkey confkey conbin",
-    "pg_attrdef": "oid adrelid adnum adbin adsrc",
-    "pg_inherits": "inhrelid inhparent inhseqno inhdetachpending",
-    "pg_collation": "oid collname collnamespace collprovider collcollate",
-    "pg_enum": "oid enumtypid enumsortorder enumlabel",
-    "pg_range": "rngtypid rngsubtype rngmultitypid rngcollation",
-    "pg_policy": "oid polname polrelid polcmd polpermissive polroles polqual polwithcheck",
-    "pg_statistic_ext": "oid stxrelid stxname stxnamespace stxkind stxstattarget stxkeys",
-    "pg_publication": "oid pubname puballtables",
-    "pg_publication_rel": "oid prpubid prrelid prqual prattrs",
-    "pg_publication_namespace": "oid pnpubid pnnspid",
-    "pg_trigger": "oid tgrelid tgname tgfoid tgenabled tgisinternal tgparentid tgconstraint tgdeferrable",
-    "pg_rewrite": "oid rulename ev_class ev_type ev_enabled is_instead",
-    "pg_sequence": "seqrelid seqtypid seqstart seqincrement seqmax seqmin seqcache seqcycle",
-    "pg_foreign_table": "ftrelid ftserver ftoptions",
-    "pg_foreign_server": "oid srvname",
-    "pg_partitioned_table": "partrelid partstrat partnatts partattrs",
-    "pg_extension": "oid extname extnamespace extversion",
-    "pg_depend": "classid objid objsubid refclassid refobjid refobjsubid deptype",
-    "pg_event_trigger": "oid evtname",
-    "pg_stat_activity": "pid datname usename application_name state query",
-    "pg_locks": "locktype relation pid mode granted",
-    "pg_aggregate": "aggfnoid aggkind",
-    "pg_operator": "oid oprname",
-    "pg_opclass": "oid opcname opcmethod opcintype opcdefault",
-    "pg_prepared_xacts": "transaction gid prepared owner database",
-    "pg_auth_members": "roleid member grantor admin_option",
-}
+_SET: Final = " ".join(f"WHEN '{name.lower()}' THEN '{value}'" for name, value in _SETTINGS.items())
+_READABLE: Final = (
+    "NOT EXISTS (SELECT 1 FROM pgx.pg_class dpsql_f WHERE dpsql_f.relkind = 'f' AND "
+    "({0}::VARCHAR = dpsql_f.oid::VARCHAR OR replace(split_part({0}::VARCHAR, '.', -1), '\"', '') = dpsql_f.relname))"
+)
+"""Whether a table, which has a name or a number, is none of the protected ones."""
 _MACROS: Final = (
-    "current_setting(a) AS coalesce((SELECT any_value(dpsql_f.setting) FROM pgx.pg_settings dpsql_f WHERE lower(dpsql_f.name) = lower(a)), '')",
+    f"current_setting(a) AS CASE lower(a) {_SET} ELSE '' END, (a, b) AS CASE lower(a) {_SET} END",
     "pg_advisory_unlock_all() AS NULL::VARCHAR",
     "current_database() AS 'dpsql'",
     "current_catalog() AS 'dpsql'",
@@ -145,12 +150,14 @@ _MACROS: Final = (
     "has_any_column_privilege(a, b) AS true, (a, b, c) AS true",
     "has_sequence_privilege(a, b) AS false, (a, b, c) AS false",
     "has_schema_privilege(a, b) AS true, (a, b, c) AS true",
-    "has_table_privilege(a, b) AS true, (a, b, c) AS true",
+    f"has_table_privilege(a, b) AS {_READABLE.format('a')}, (a, b, c) AS {_READABLE.format('b')}",
     "has_database_privilege(a, b) AS true, (a, b, c) AS true",
-    "obj_description(a) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a), "
-    "(a, b) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a)",
+    "obj_description(a) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f "
+    "WHERE dpsql_f.objoid = a AND dpsql_f.objsubid = 0), (a, b) AS (SELECT any_value(dpsql_f.description) FROM "
+    "pgx.pg_description dpsql_f WHERE dpsql_f.objoid = a AND dpsql_f.objsubid = 0)",
     "shobj_description(a, b) AS NULL::VARCHAR",
-    "col_description(a, b) AS NULL::VARCHAR",
+    "col_description(a, b) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f "
+    "WHERE dpsql_f.objoid = a AND dpsql_f.objsubid = b AND b > 0)",
     "array_upper(a, d) AS len(a)",
     "array_lower(a, d) AS 1",
     "quote_literal(x) AS chr(39) || replace(x, chr(39), chr(39) || chr(39)) || chr(39)",
@@ -158,30 +165,51 @@ _MACROS: Final = (
     "FROM pgx.pg_class dpsql_f WHERE dpsql_f.relname = replace(split_part(x, '.', -1), '\"', '')) END",
     "to_regtype(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_type dpsql_f WHERE dpsql_f.typname = x)",
     "pg_postmaster_start_time() AS NULL::TIMESTAMPTZ",
-    "quote_ident(x) AS '\"' || replace(x, '\"', '\"\"') || '\"'",
+    "quote_ident(x) AS CASE WHEN regexp_full_match(x, '[a-z_][a-z0-9_$]*') AND x NOT IN "
+    f"({str(sorted(KEYWORDS))[1:-1]}) THEN x ELSE '\"' || replace(x, '\"', '\"\"') || '\"' END",
     "array_to_string(a, b) AS list_aggregate(a, 'string_agg', b)",
     "format_type(a, b) AS (SELECT any_value(dpsql_f.spelled || CASE WHEN a = 1700 AND b > 4 THEN '(' || ((b - 4) >> 16) "
     "|| ',' || ((b - 4) & 65535) || ')' ELSE '' END) FROM pgx.pg_type dpsql_f WHERE dpsql_f.oid = a)",
 )
-FUNCTIONS: Final = frozenset({"pg_get_keywords", *(text.partition("(")[0] for text in _MACROS)})
+TABLE_FUNCTIONS: Final = {
+    "pg_get_keywords": "() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode, "
+    "keyword_category AS catdesc FROM duckdb_keywords()",
+    "pg_options_to_table": "(a) AS TABLE SELECT '' AS option_name, '' AS option_value WHERE false",
+    **_TABLES_MEANT,
+}
+"""Postgres' table functions of the schema `pgx`."""
+FUNCTIONS: Final = frozenset({*TABLE_FUNCTIONS, *(text.partition("(")[0] for text in (*_MACROS, *_MEANT))})
 """Names of Postgres' functions, found without `pg_catalog.` before them."""
-RELATIONS: Final = frozenset([*VIEWS, *_EMPTY, "pg_type"])
+COPIES: Final = {
+    text.partition("(")[0]: copies(text)
+    for text in (*_MACROS, *_MEANT, *(name + text for name, text in TABLE_FUNCTIONS.items()))
+}
+"""How often a call has its argument, when DuckDB has written the function's text in its place."""
+RELATIONS: Final = frozenset(relations()["pgx"])
+"""Of `pg_catalog`, found without its name before them."""
 _SCHEMA: Final = {
-    "tables": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, 'BASE TABLE' AS table_type, "
+    "tables": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, "
+    "CASE WHEN protected THEN 'FOREIGN' ELSE 'BASE TABLE' END AS table_type, "
     f"'NO' AS is_insertable_into, 'NO' AS is_typed, comment AS table_comment FROM ({_TABLES}) t",
     "columns": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, column_name, "
     "column_index AS ordinal_position, NULL AS column_default, CASE WHEN is_nullable THEN 'YES' ELSE 'NO' END "
-    "AS is_nullable, data_type, character_maximum_length, numeric_precision, numeric_scale, "
-    f"NULL AS datetime_precision, comment AS column_comment FROM ({_COLUMNS}) c",
-    "schemata": "SELECT 'dpsql' AS catalog_name, 'main' AS schema_name, 'dpsql' AS schema_owner",
+    "AS is_nullable, CASE typelem WHEN 0 THEN spelled ELSE 'ARRAY' END AS data_type, character_maximum_length, "
+    "CASE WHEN typcategory = 'N' THEN numeric_precision END AS numeric_precision, CASE WHEN typcategory = 'N' THEN "
+    "numeric_scale END AS numeric_scale, CASE WHEN typcategory IN ('D', 'T') THEN 6 END AS datetime_precision, "
+    "'dpsql' AS udt_catalog, 'pg_catalog' AS udt_schema, typname AS udt_name, column_index::VARCHAR AS dtd_identifier, "
+    "'NO' AS is_self_referencing, 'NO' AS is_identity, 'NO' AS identity_cycle, 'NEVER' AS is_generated, "
+    "'NO' AS is_updatable, comment AS column_comment "
+    f"FROM ({_COLUMNS}) c JOIN pgx.dpsql_type d ON d.oid = pgx.type_oid(c.data_type) ORDER BY table_oid, column_index",
+    "schemata": "SELECT 'dpsql' AS catalog_name, nspname AS schema_name, 'dpsql' AS schema_owner "
+    "FROM (VALUES ('main'), ('pg_catalog'), ('information_schema')) v(nspname)",
+    "table_privileges": "SELECT 'dpsql' AS grantor, 'PUBLIC' AS grantee, 'dpsql' AS table_catalog, 'main' AS "
+    "table_schema, table_name, 'SELECT' AS privilege_type, 'NO' AS is_grantable, 'NO' AS with_hierarchy "
+    f"FROM ({_TABLES}) t WHERE NOT protected",
 }
-_SCHEMA_EMPTY: Final = {
-    "views": "table_catalog table_schema table_name view_definition",
-    "table_constraints": "constraint_catalog constraint_schema constraint_name table_schema table_name constraint_type",
-    "key_column_usage": "constraint_schema constraint_name table_schema table_name column_name ordinal_position",
-    "referential_constraints": "constraint_schema constraint_name unique_constraint_name",
-    "routines": "routine_schema routine_name routine_type",
-}
+_JOINED: Final = "'date', 'time', 'timetz', 'timestamp', 'timestamptz', 'interval', 'numeric', 'uuid', 'record'"
+"""Types whose functions have an underscore in their names, such as date_in."""
+_SYSTEM: Final = "xmin"
+"""A column that each table of PostgreSQL's has beside those that it lists, and programs read."""
 _SPOKEN: Final = (
     ("dp_query", "sql, epsilon => …", "noisy answers of a query, with their errors"),
     ("dp_synthesize", "table, epsilon => …", "a synthetic table with the columns of its source"),
@@ -189,6 +217,7 @@ _SPOKEN: Final = (
     ("dp_budget", "", "what is spent and left of each protected table"),
     ("dp_releases", "", "what was released"),
     ("dp_measurements", "release", "the noisy measurements of a release"),
+    ("dp_domains", "table", "which columns and values of a protected table may be asked about; free"),
 )
 
 
@@ -201,6 +230,40 @@ def make(connection: duckdb.DuckDBPyConnection, served: Sequence[Mapping[str, An
     """
     for statement in _statements(served):
         connection.execute(statement)
+    own = {"pgx": {**VIEWS, "pg_type": "FROM pgx.dpsql_type"}, "pgi": _SCHEMA}
+    made = []
+    for schema, columns_of in relations().items():
+        for name, real in columns_of.items():
+            columns = {**real, _SYSTEM: "BIGINT"} if next(iter(real)) == "oid" else real
+            text = own[schema].get(name)
+            if text is None:
+                empty = ", ".join(f"NULL::{kind} AS {quote(column)}" for column, kind in columns.items())
+                made.append(f"CREATE VIEW {schema}.{quote(name)} AS SELECT {empty} LIMIT 0")
+            else:
+                text = text.replace("{functions}", _functions(served))
+                connection.execute(f"CREATE VIEW {schema}.{quote(name)} AS {_whole(connection, text, columns)}")
+    connection.execute(";".join(made))
+    for text in (*_MACROS, *_MEANT):
+        connection.execute(f"CREATE MACRO {'pgi' if text.startswith('_pg') else 'pgx'}.{text}")
+    for name, text in TABLE_FUNCTIONS.items():
+        connection.execute(f"CREATE MACRO pgx.{name}{text}")
+
+
+def _whole(connection: duckdb.DuckDBPyConnection, text: str, columns: Mapping[str, str]) -> str:
+    """A view of ours with all columns that PostgreSQL's has, in its order and types; more of ours come after.
+
+    Numbers of objects keep the type that they have, because it shows as PostgreSQL's own in arrays of them.
+    """
+    ours = [str(row[0]) for row in connection.execute(f"DESCRIBE {text}").fetchall()]
+    shown = []
+    for column, kind in columns.items():
+        if column not in ours:
+            shown.append(f"NULL::{kind} AS {quote(column)}")
+        else:
+            kept = kind == "BIGINT" or kind.endswith("[]")
+            shown.append(quote(column) if kept else f"CAST({quote(column)} AS {kind}) AS {quote(column)}")
+    shown += [quote(column) for column in ours if column not in columns]
+    return f"SELECT {', '.join(shown)} FROM ({text}) v"
 
 
 def _functions(served: Sequence[Mapping[str, Any]]) -> str:
@@ -240,34 +303,18 @@ def _statements(served: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         f"{pgtypes.ARRAYS[k.oid].oid if k.oid in pgtypes.ARRAYS else 0})"
         for k in kinds
     )
+    named = f"CASE WHEN typelem <> 0 THEN 'array_' WHEN typname IN ({_JOINED}) THEN typname || '_' ELSE typname END"
+    ends = {"typinput": "in", "typoutput": "out", "typreceive": "recv", "typsend": "send"}
+    procedures = ", ".join(f"{named} || '{end}' AS {column}" for column, end in ends.items())
+    procedures += "".join(
+        f", CASE typelem WHEN 0 THEN 100 * oid + {place} ELSE {_OF_ARRAYS + place} END AS {column}{AS_NUMBER}"
+        for place, column in enumerate(PROCEDURES)
+    )
     yield (
-        "CREATE VIEW pgx.pg_type AS SELECT oid, typname, 11 AS typnamespace, 10 AS typowner, typlen, false AS typbyval, "
+        "CREATE VIEW pgx.dpsql_type AS SELECT oid, typname, 11 AS typnamespace, 10 AS typowner, typlen, false AS typbyval, "
         "CASE WHEN oid = 2249 THEN 'p' ELSE 'b' END AS typtype, typcategory, false AS typispreferred, "
         "true AS typisdefined, ',' AS typdelim, 0 AS typrelid, typelem, typarray, 0 AS typbasetype, "
         "-1 AS typtypmod, false AS typnotnull, 0 AS typcollation, NULL AS typdefault, 0 AS typndims, "
-        "CASE typelem WHEN 0 THEN typname || 'in' ELSE 'array_in' END AS typinput, "
-        "CASE typelem WHEN 0 THEN typname || 'recv' ELSE 'array_recv' END AS typreceive, spelled "
+        f"{procedures}, '-' AS typmodin, '-' AS typmodout, '-' AS typanalyze, 'i' AS typalign, spelled "
         f"FROM (VALUES {rows}) v(oid, typname, typlen, typcategory, spelled, typelem, typarray)"
     )
-    for name, text in VIEWS.items():
-        yield f"CREATE VIEW pgx.{name} AS {text.replace('{functions}', _functions(served))}"
-    for schema, views in (("pgx", _EMPTY), ("pgi", _SCHEMA_EMPTY)):
-        for name, columns in views.items():
-            shown = ", ".join(f"NULL::{_kind(column)} AS {column}" for column in columns.split())
-            yield f"CREATE VIEW {schema}.{name} AS SELECT {shown} LIMIT 0"
-    for name, text in _SCHEMA.items():
-        yield f"CREATE VIEW pgi.{name} AS {text}"
-    for text in _MACROS:
-        yield f"CREATE MACRO {'pgi' if text.startswith('_pg') else 'pgx'}.{text}"
-    yield (
-        "CREATE MACRO pgx.pg_get_keywords() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode, "
-        "keyword_category AS catdesc FROM duckdb_keywords()"
-    )
-
-
-def _kind(column: str) -> str:
-    if column.endswith(("name", "def", "definition", "type", "src", "bin", "provider", "schema", "catalog", "label")):
-        return "VARCHAR"
-    if column.endswith(("keys", "key", "roles", "attrs", "indkey", "indclass", "indoption", "indcollation", "stxkind")):
-        return "INTEGER[]"
-    return "BOOLEAN" if column.startswith(("indis", "is_", "con", "tgis")) and "id" not in column else "BIGINT"

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from . import audit_log
+from . import audit_log, audit_table
 from .configuration import read_configuration
 from .options import address_of
 
@@ -65,19 +65,25 @@ def _status(work: Callable[[], None]) -> int:
 def _audit_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dpsql audit", description="Who asked what of a service, and what it did.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="action")
-    show = actions.add_parser("show", help="the events, one JSON object a line")
+    show = actions.add_parser("show", help="who asked what and when, at which epsilon, and what was decided")
     verify = actions.add_parser("verify", help="whether each line is as it was written and follows the one before")
     for action in (show, verify):
         action.add_argument("database", help="the DuckDB file, or the folder of the log")
     show.add_argument("--user", help="only theirs")
     show.add_argument("--process", help="keeper (calls), front or quack (logins and statements); by default all")
+    show.add_argument("--charges", action="store_true", help="only calls that charge, answered or refused")
+    show.add_argument("--json", action="store_true", help="every event as it is in the log, one JSON object a line")
     return parser
 
 
 def _audit(options: argparse.Namespace) -> None:
     if options.action == "show":
-        for event in audit_log.events(options.database, user=options.user, process=options.process):
-            sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
+        events = audit_log.events(options.database, user=options.user, process=options.process)
+        if options.json:
+            for event in events:
+                sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
+        else:
+            sys.stdout.write(f"{audit_table.table(events, charges=options.charges)}\n")
         return
     lines, wrong = audit_log.verify(options.database)
     if wrong:

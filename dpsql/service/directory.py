@@ -101,6 +101,9 @@ class Directory(Protocol):
     def published(self, user: str) -> list[Published]:
         """The released tables that a user is shown. The role was checked."""
 
+    def askable(self, user: str) -> dict[str, list[tuple[str, str, str]]]:
+        """The protected tables that a user may ask about: columns, types and what is declared of them."""
+
     def budgets(self) -> list[tuple[str, float, float]]:
         """Each protected table with its ε, and what is left of it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 import os
 import shutil
@@ -89,6 +90,8 @@ class Call:
         self.keeper, self.connection = keeper, connection
         self._gone = threading.Event()
         self._ends = float("inf")
+        self._call = ""
+        self._request: dict[str, Any] = {}
 
     def cancelled(self) -> bool:
         """Whether the front has closed the connection, or the time is over."""
@@ -108,7 +111,7 @@ class Call:
         try:
             self.connection.settimeout(_REQUEST_SECONDS)
             kind, payload = wire.receive(self.connection, wire.REQUEST)
-            request = json.loads(payload)
+            request = self._request = json.loads(payload)
             if request.get("call") != "login":
                 self.connection.settimeout(None)
             handler = getattr(self, f"answer_{request.get('call')}", None)
@@ -127,6 +130,7 @@ class Call:
         if isinstance(error, Interrupted) and time.monotonic() > self._ends:
             seconds = self.keeper.options.call_seconds
             error = Late(f"the call took more than {seconds:g} seconds; what was charged is kept, the same goes on")
+        self._note_refusal(error)
         if isinstance(error, DpsqlError):
             refusal = {"class": type(error).__name__, "message": str(error)}
         else:  # its text could hold a private value
@@ -135,6 +139,16 @@ class Call:
             refusal = {"class": "InternalError", "message": f"internal error ({type(error).__name__})"}
         with suppress(wire.Lost):
             wire.send_json(self.connection, refusal, b"E")
+
+    def _note_refusal(self, error: BaseException) -> None:
+        """In the audit, of a call of a dp_* function: why there was no answer."""
+        if "function" not in self._request:
+            return
+        known = isinstance(error, DpsqlError) and str(error)  # of others the text could hold a private value
+        reason = str(error).splitlines()[0][:300] if known else type(error).__name__
+        with suppress(Exception):  # the log is full: what charges is refused before anything else
+            about = {"call": self._call} if self._call else {}
+            self.keeper.audit({"event": "refused", **_said(self._request), **about, "reason": reason})
 
     # --- what the front may ask -------------------------------------------------------------------------------------
 
@@ -170,13 +184,14 @@ class Call:
         wire.send_json(self.connection, self.keeper.pulse)
 
     def answer_published(self, request: dict[str, Any]) -> None:
-        """The released tables that a user is shown, and their role."""
+        """The released tables that a user is shown, the protected ones that they may ask about, and their role."""
         user = str(request["user"])
         role = self._role(request, sees_nothing=user == PULSE)
         found = [] if user == PULSE else self.keeper.directory.published(user)
         sent = ("name", "columns", "comment", "version", "audience")
         tables = [{key: getattr(published, key) for key in sent} for published in found]
-        wire.send_json(self.connection, {"role": role, "tables": tables})
+        protected = {} if user == PULSE else self.keeper.directory.askable(user)
+        wire.send_json(self.connection, {"role": role, "tables": tables, "protected": protected})
 
     def answer_read(self, request: dict[str, Any]) -> None:
         """The rows of a released table."""
@@ -204,19 +219,20 @@ class Call:
                 _yield_to_others()
             turns = self.keeper.turns[function]  # one fit at a time; a query does not wait for fits
             with turns.turn(user, self.cancelled, lambda n: self._tell(f"waiting for {n} other calls")):
-                self._run(bound, user, function, request)
+                self._run(bound, request)
         else:
             with self.keeper.shares.share(user, self.cancelled):
-                self._run(bound, user, function, request)
-        self.keeper.audit(
-            {"event": "answered", "user": user, "function": function, "seconds": time.monotonic() - began}
-        )
+                self._run(bound, request)
+        about = {"user": user, "function": function, "call": self._call}
+        self.keeper.audit({"event": "answered", **about, "seconds": time.monotonic() - began})
 
-    def _run(self, bound: Bound, user: str, function: str, request: dict[str, Any]) -> None:
+    def _run(self, bound: Bound, request: dict[str, Any]) -> None:
         """Run a call in its turn. Who was revoked while it waited, or may do less now, is refused when it runs."""
         self._ends = time.monotonic() + self.keeper.options.call_seconds
+        call = f"{os.getpid()}-{next(self.keeper.numbers)}"
         try:
-            self.keeper.audit({"event": "call", "user": user, "function": function, "arguments": request["arguments"]})
+            self.keeper.audit({"event": "call", **_said(request), "call": call, "stored": bound.is_stored})
+            self._call = call
         except Exception:
             raise NotAudited("the audit log cannot be written, so nothing is charged: tell the owner") from None
         wire.send_json(self.connection, bound.columns)
@@ -286,6 +302,11 @@ def _call_of(request: dict[str, Any]) -> str:
     return json.dumps([request[name] for name in ("user", "token", "function", "arguments")], sort_keys=True)
 
 
+def _said(request: dict[str, Any]) -> dict[str, Any]:
+    """Of a call, what the audit says."""
+    return {name: request.get(name, "") for name in ("user", "function", "arguments")}
+
+
 def _of_token(known: Credential) -> str:
     """What tells whether a token was replaced since a session began, and nothing of the token."""
     return hashlib.sha256(b"session" + known.salt + known.stored_key).hexdigest()
@@ -300,6 +321,7 @@ class Keeper:
         self.heart = Known("reader", Credential(kept.salt, kept.iterations, kept.stored_key, kept.server_key))
         self.turns = {function: Turns(options.queue, options.user_queue) for function in CHARGING}
         self.shares = Shares(_FREE_CALLS)
+        self.numbers = itertools.count(1)
         self.lookups: Lookups[Bound] = Lookups(_LOOKUPS, _LOOKUP_SECONDS)
 
     def listen(self, path: Path, group: str = "") -> socket.socket:

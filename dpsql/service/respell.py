@@ -7,6 +7,8 @@ from typing import Final
 
 from . import allowed, pg_arrays
 from .catalogue import FUNCTIONS, RELATIONS
+from .from_postgres import prepared
+from .postgres_functions import SAME_NAMES
 from .tokens import Token, tokens
 
 _NAMES: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regoper", "regrole", "regnamespace"})
@@ -16,7 +18,7 @@ _BARE: Final = FUNCTIONS - allowed.FUNCTIONS - allowed.TABLE_FUNCTIONS
 """Functions of Postgres that DuckDB does not have, or whose own answer would tell of the instance."""
 _SERIES: Final = "generate_series"
 """Among columns it makes rows in Postgres and a list in DuckDB: rows where the arguments are Postgres' own."""
-_OURS: Final = _BARE | RELATIONS | {_SERIES}
+_OURS: Final = _BARE | RELATIONS | {_SERIES} | SAME_NAMES
 _NUMERIC: Final = "DECIMAL(38, 10)"
 """Of PostgreSQL's numeric without digits, which holds any number: DuckDB's own has three after the point."""
 _BYTES: Final = re.compile(r"'\\x((?:[0-9a-fA-F]{2})*)'")
@@ -34,7 +36,7 @@ def respelled(sql: str, user: str = "dpsql") -> str:
         sql: the statement.
         user: who says it.
     """
-    words = _Words(tokens(sql), user)
+    words = _Words(prepared(tokens(sql)), user)
     while words.left():
         words.step()
     return "".join(words.done)
@@ -132,6 +134,10 @@ class _Words:
             return True
         if word == "collate" and ahead[1:4] in (["pg_catalog", ".", "default"], ["pg_catalog", ".", '"default"']):
             self._skip(4)
+            return True
+        if word == "pg_catalog" and ahead[1:3] == [".", "current_schema"] and ahead[3] != "(":
+            self._skip(3)
+            self.done.append("pgx.current_schema()")
             return True
         if word in ("pg_catalog", "information_schema") and ahead[1] == "." and not self._after_point():
             self._skip(2)

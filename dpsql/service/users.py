@@ -116,6 +116,10 @@ class Users:
             found.append(_Published(one.name, list(one.columns), comment, one.version, one.audience, reader))
         return found
 
+    def askable(self, user: str) -> dict[str, list[tuple[str, str, str]]]:
+        """See `Directory.askable`."""
+        return {one.name: list(one.columns) for one in self._database.for_analyst(user).askable()}
+
     def budgets(self) -> list[tuple[str, float, float]]:
         """See `Directory.budgets`."""
         found = self._database.budget()

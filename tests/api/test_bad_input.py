@@ -22,7 +22,7 @@ SYNTHESIZE = {
     "epsilon inf": ("dp_synthesize('people', epsilon := 'inf'::DOUBLE)", "epsilon is inf"),
     "epsilon NULL": ("dp_synthesize('people', epsilon := NULL)", "epsilon is NULL"),
     "epsilon text": ("dp_synthesize('people', epsilon := 'much')", "much"),
-    "epsilon over budget": ("dp_synthesize('people', epsilon := 4)", "largest epsilon that fits is 3"),
+    "epsilon over budget": ("dp_synthesize('people', epsilon := 4)", "people has ε = 3 left; this asks for 4"),
     "delta 0": (
         "dp_synthesize('people', epsilon := 1, delta := 0, mechanism := 'projection')",
         "delta is 0, which Gaussian noise cannot promise",

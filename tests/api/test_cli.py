@@ -40,7 +40,18 @@ def test_synthesize_and_budget(bank, capsys, tmp_path):
     with dpsql.connect() as db:
         assert db.sql(f"SELECT count(*) FROM '{output}'").fetchall() == [(50,)]
     assert main(["budget", bank]) == 0
-    assert "1.0" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "epsilon_left" in text
+    assert "several releases together lose less than the sum" in text
+    assert main(["releases", bank]) == 0
+    head, row, following = capsys.readouterr().out.splitlines()
+    assert head.split()[:2] == ["release", "name"]
+    number = row.split()[0]
+    assert following.startswith(f"next: dpsql report {bank}")
+    page = tmp_path / "newest.html"
+    assert main(["report", bank, "--output", str(page)]) == 0
+    assert f"of release {number} of t" in capsys.readouterr().out
+    assert page.exists()
     with dpsql.connect(bank) as db:
         db.sql("CREATE TABLE public_t AS FROM t LIMIT 30")
         settle(db, "public_t")
@@ -54,7 +65,7 @@ def test_synthesize_and_budget(bank, capsys, tmp_path):
     [
         (["budget", "nowhere.duckdb"], "there is no database file"),
         (["synthesize", "BANK", "nowhere", "--epsilon", "1", "--output", "o.csv"], "there is no table"),
-        (["synthesize", "BANK", "t", "--epsilon", "9", "--output", "o.csv"], "largest epsilon that fits"),
+        (["synthesize", "BANK", "t", "--epsilon", "9", "--output", "o.csv"], "; this asks for "),
         (["synthesize", "BANK", "t", "--epsilon", "1", "--output", "o.xls"], ".csv or .parquet"),
         (["synthesize", "BANK", "t", "--epsilon", "1", "--output", "o.csv", "--option", "rounds"], "give name=value"),
         (
@@ -133,6 +144,22 @@ def test_demo(tmp_path, capsys):
     text = capsys.readouterr().out
     assert all(part in text for part in ("dp_protect", "dp_plan", "dp_synthesize", "dp_budget", "simulated", "Done in"))
     assert main(["demo", "--database", str(path)]) == 1
+
+
+@pytest.mark.slow
+def test_demo_of_linked_tables(tmp_path, capsys):
+    path = tmp_path / "demo.duckdb"
+    assert main(["demo", "--linked", "--database", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert all(
+        part in text for part in ("dp_protect", "dp_link", "dp_synthesize", "dp_publish", "simulated", "Done in")
+    )
+    assert "far from what was measured" not in text
+    with dpsql.connect(str(path)) as db:
+        orphans = "SELECT count(*) FROM synthetic.accounts ANTI JOIN synthetic.clients USING (client)"
+        assert db.sql(orphans).fetchall() == [(0,)]
+    assert main(["demo", "--linked", "--database", str(path)]) == 1
+    assert main(["demo", "--linked", "--input", "a.csv"]) == 1
 
 
 @pytest.mark.medium

@@ -8,6 +8,8 @@ import threading
 
 import pytest
 from dpsql.udfs import FUNCTIONS
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dpsql
 from dpsql.api.cli import main
@@ -566,3 +568,77 @@ def test_rows_end_with_a_revocation(bank, monkeypatch):
     bank.users.revoke("rita")
     with pytest.raises(Exception, match="may not do this"):
         reader.read_all()
+
+
+# --- what may be asked ------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def declared_tables(draw):
+    """Columns, each with the statement that declares it, where one does."""
+    kinds = st.sampled_from([
+        ("BOOLEAN", None),
+        ("INTEGER", "lower := 0, upper := 9"),
+        ("DOUBLE", "edges := [0.0, 1.5, 4.0]"),
+        ("VARCHAR", "values := ['a', 'it''s'], other := 'z'"),
+        ("ENUM('CANARY_1', 'CANARY_2')", None),
+        ("STRUCT(canary INTEGER)", None),
+        ("DATE", "exclude := true"),
+        ("DECIMAL(9,2)", None),
+    ])  # fmt: skip
+    return draw(st.lists(kinds, min_size=1, max_size=4))
+
+
+def askable_of(table, rows):
+    """What a user learns of a table without asking: its catalogue entry and its domains."""
+    with dpsql.connect() as db:
+        for number, (kind, _) in enumerate(table):
+            if kind.startswith("ENUM"):
+                db.sql(f"CREATE TYPE e{number} AS {kind}")
+        columns = ", ".join(
+            f"c{number} {f'e{number}' if kind.startswith('ENUM') else kind}" for number, (kind, _) in enumerate(table)
+        )
+        db.sql(f'CREATE TABLE "it\'s" ({columns})')
+        db.sql(f"COMMENT ON TABLE \"it's\" IS 'CANARY {rows}'")
+        for _ in range(rows):
+            db.sql(f'INSERT INTO "it\'s" VALUES ({", ".join(["NULL"] * len(table))})')
+        db.protect('"it\'s"', epsilon=3.0, delta=1e-6)
+        for number, (_, how) in enumerate(table):
+            if how is not None:
+                db.sql(f"CALL dp_domain('\"it''s\"', 'c{number}', {how})")
+        db.users.add("alice", limits={'"it\'s"': 1.0})
+        if rows:
+            db.query('SELECT count(*) AS n FROM "it\'s"', epsilon=0.5)
+        alice = db.for_analyst("alice")
+        return alice.askable(), alice.bind("dp_domains", {"table": '"it\'s"'}).rows().read_all().to_pylist()
+
+
+@pytest.mark.medium
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(declared_tables())
+def test_what_may_be_asked_depends_on_declarations_alone(table):
+    """Not on rows, on comments that the file has, on members of types that nobody declared, or on releases of others."""
+    seen = askable_of(table, 0)
+    assert seen == askable_of(table, 3)
+    assert "CANARY" not in repr(seen).upper()
+    assert [name for name, _, _ in seen[0][0].columns] == [f"c{number}" for number in range(len(table))]
+
+
+@pytest.mark.parametrize(
+    "more", [{"from_json": '{"smoker": {"exclude": true}}'}, {"from_table": "t"}, {"as_json": True}]
+)
+def test_who_may_ask_declares_nothing(bank, more):
+    before = ledger(bank)
+    with pytest.raises(InvalidArgument, match="is no parameter of dp_domains: "):
+        bank.for_analyst("alice").bind("dp_domains", {"table": "t", **more})
+    assert ledger(bank) == before
+
+
+def test_each_user_sees_what_they_may_ask_themselves(bank):
+    bank.users.limit("bob", "hidden", 1.0)
+    names = {name: [one.name for one in bank.for_analyst(name).askable()] for name in ("alice", "bob", "rita")}
+    assert names == {"alice": ["t"], "bob": ["hidden", "t"], "rita": []}
+    bank.users.revoke("bob")
+    bank.unprotect("hidden", "a trial")
+    bank.users.add("bob")
+    assert bank.for_analyst("bob").askable() == []

@@ -70,7 +70,7 @@ def test_a_limit_holds_by_the_sum_that_keeps_the_account(path):
         for number in range(3):
             ask(db, "alice", share, f"r{number}")
         before = ledger(db)
-        with pytest.raises(InsufficientBudget, match=r"of the limit of 0\.5, .* is spent.*db\.users\.limit\('alice'"):
+        with pytest.raises(InsufficientBudget, match=r"Of the limit of 0\.5, .* is spent.*db\.users\.limit\('alice'"):
             ask(db, "alice", share, "r3")
         assert ledger(db) == before
         ask(db, "alice", share, "r2")  # again: free
@@ -99,7 +99,7 @@ def test_pure_limits_add_up_exactly(path):
         sql = "SELECT yes, count(*) AS n FROM votes GROUP BY yes"
         for number in range(3):
             ask(db, "alice", 0.1, f"r{number}", sql=sql, mechanism="laplace")
-        with pytest.raises(InsufficientBudget, match="nothing more fits"):
+        with pytest.raises(InsufficientBudget, match="has nothing left on"):
             ask(db, "alice", 0.001, "more", sql=sql, mechanism="laplace")
         with pytest.raises(InvalidArgument, match="leave it out"):
             db.users.limit("alice", "votes", 0.3, delta=1e-9)

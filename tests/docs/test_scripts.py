@@ -25,6 +25,7 @@ QUICK = {
     "accuracy": "--runs 1 --line adult/all_1-way/1 --mechanism direct",
     "adult": "",
     "device": "--columns 4 --values 4 --relaxed 8 --steps 5",
+    "first_table": "bills --details",
     "foreseen": "--line adult/4_linear/1 --mechanism lp",
     "ledger": "--most 100 --verify 100",
     "linear": "--epsilon 1 --mechanism lp --workload queries --runs 1",
@@ -56,7 +57,10 @@ ELSEWHERE = {
     "peers": "wants an environment of its own for each peer",
     "raw": "finds values of columns only in the whole tables",
 }
-AS_MODULES = {"counting_cost", "many_columns", "postgres", "sandbox_cost", "service_cancel", "service_load", "spark"}
+AS_MODULES = {
+    *("counting_cost", "first_table", "many_columns", "postgres", "sandbox_cost", "service_cancel", "service_load"),
+    "spark",
+}
 
 
 def test_every_script_that_a_page_names_is_run():

@@ -115,7 +115,7 @@ DEFECTS = (
     Defect("parts of a statement that nobody knows are served", "dpsql/service/allowlist.py", "if isinstance(kind, str) and kind not in known:", "if False:", ("tests/service/test_hostile.py",)),
     Defect("arguments of calls may be drawn at random", "dpsql/service/allowlist.py", "if kind is not None and kind not in _CONSTANTS:", "if False:", ("tests/service/test_hostile.py",)),
     Defect("to describe a call is to make it", "dpsql/service/pgwire/portals.py", "            if checked.calls:\n                return", "            if False:\n                return", ("tests/service/test_clients.py",)),
-    Defect("who is shown a table no longer reads its new rows", "dpsql/service/calls.py", 'return frozenset((name, str(table["audience"])) for name, table in self.tables.items())', 'return frozenset((name, "") for name in self.tables)', ("tests/service/test_users.py",)),
+    Defect("who is shown a table no longer reads its new rows", "dpsql/service/calls.py", "shown = [(name, str(table[\"audience\"])) for name, table in self.tables.items()]", "shown = [(name, \"\") for name in self.tables]", ("tests/service/test_users.py",)),
     Defect("a login has no deadline in the handshake", "dpsql/service/pgwire/startup.py", "do_handshake_on_connect=False", "do_handshake_on_connect=True", ("tests/service/test_silent.py",)),
     Defect("a wrong password is a right one", "dpsql/service/scram.py", "        if not hmac.compare_digest(hashlib.sha256(key).digest(), self._known.stored_key):\n            raise WrongProof\n", "", ("tests/service/test_clients.py", "tests/service/test_wire.py")),
     Defect("a call is charged that no line tells of", "dpsql/service/keeper.py", "            raise NotAudited(", "            print(", ("tests/service/test_users.py",)),
@@ -242,7 +242,7 @@ DEFECTS = (
     Defect("nullif above a division is dropped", "dpsql/language/statistics.py", "    over, under = _side(tree.this),", "    over, under = _lower_side(exp.Div(expression=tree.this)),", ("tests/release/test_query_kinds.py",)),
     Defect("a card says that -3 rows were counted", "dpsql/report/card.py", "About {max(0.0, total):,.0f}", "About {total:,.0f}", ("tests/report/test_card.py",)),
     # cells by forecast
-    Defect("init takes fine cells whatever is predicted", "dpsql/api/proposing/forecast.py", "if 2 * counts[fine] >= planner.pairs:", "if counts[fine] >= 0:", ("tests/api/test_init.py",)),
+    Defect("init takes fine cells whatever is predicted", "dpsql/api/proposing/forecast.py", "    while found[fine].share < _HALF and level != fine:", "    while level < 0:", ("tests/api/test_init.py",)),
     Defect("a forecast is of other cells than the script's", "dpsql/api/proposing/forecast.py", "    planner.declare(level)\n    preferred", "    level = min(level + 1, 5)\n    preferred", ("tests/api/test_init.py",)),
     Defect("cells of ages are where nobody is", "dpsql/api/proposing/looked_numbers.py", "quantiles[-1] += step", "pass", ("tests/api/test_init.py",)),
     # what is free takes a part of the processes, and one limit of time
@@ -446,12 +446,18 @@ DEFECTS = (
     # units' rows and linked releases
     Defect("a child is a row of two units", "dpsql/engines/duckdb/unit_rows.py", "    return exp.EQ(this=_number_in(*names, order=", "    return exp.GTE(this=_number_in(*names, order=", ("tests/linked/test_unit_rows.py",)),
     Defect("which children of a unit are seen depends on where they are stored", "dpsql/engines/duckdb/unit_rows.py", "[exp.alias_(content_of(source, self._secret), \"content\")]", "[exp.alias_(exp.Literal.string(\"\"), \"content\")]", ("tests/linked/test_unit_rows.py",)),
-    Defect("which child is the first depends on other units", "dpsql/engines/duckdb/unit_rows.py", "partition_by=[exp.column(\"up\")], order=by", "order=by", ("tests/linked/test_unit_rows.py",)),
+    Defect("which child is the first depends on other units", "dpsql/engines/duckdb/unit_rows.py", "partition_by=[exp.column(name) for name in (\"up\", *among)], order=by", "order=by", ("tests/linked/test_unit_rows.py",)),
     Defect("units of equal rows count as one", "dpsql/engines/duckdb/unit_rows.py", "exp.alias_(self._weight.copy(), \"n\")", "exp.alias_(exp.Count(this=exp.Star()), \"n\")", ("tests/linked/test_unit_rows.py",)),
     Defect("rows of tables below are not in the ledger's digest", "dpsql/books/releases/releases.py", "range(max(1, len(entry.tables)))", "range(1)", ("tests/linked/test_release.py",)),
     Defect("a linked release answers requests of other domains", "dpsql/release/plan.py", "\"domain\": digest(domain.to_json())", "\"domain\": \"\"", ("tests/linked/test_release.py",)),
     Defect("a linked release promises its root's rows alone", "dpsql/books/releases/releases.py", "{words}{self._linked}{beside}", "{words}{beside}", ("tests/linked/test_release.py",)),
     Defect("children have keys of their own for their parent", "dpsql/evaluation/key_values.py", "tuple(part[up] for part in self.values)", "tuple(part[up * 0] for part in self.values)", ("tests/linked/test_release.py",)),
+    # roles
+    Defect("which row has a role depends on other units", "dpsql/engines/duckdb/unit_rows.py", "        first = exp.EQ(this=_in_parent(shuffled.copy(), \"able\"), ", "        first = exp.EQ(this=exp.Window(this=exp.RowNumber(), partition_by=[exp.column(\"able\")]), ", ("tests/linked/test_role_rows.py",)),
+    Defect("surplus rows of a role are rows of the unit once more", "dpsql/engines/duckdb/unit_rows.py", "role = exp.case().when(first, exp.column(\"able\"))", "role = exp.case().when(exp.true(), exp.column(\"able\"))", ("tests/linked/test_role_rows.py",)),
+    Defect("a role that every unit has may be missing in a drawn unit", "dpsql/core/unit_row.py", "return slot.above == 0 and slot.role is not None and slot.role.always", "return False", ("tests/linked/test_role_rows.py",)),
+    Defect("rows drawn as other children satisfy a role's predicate", "dpsql/evaluation/roles.py", "    return Constraint(text if has else f\"NOT {text}\", ", "    return Constraint(text if has else \"TRUE\", ", ("tests/linked/test_roles.py",)),
+    Defect("a bin in which a role changes is taken for one with it", "dpsql/evaluation/roles.py", "    if len(mixed):\n", "    if False:\n", ("tests/linked/test_roles.py",)),
     # what was read off the rows of tables below and above
     Defect("a linked release hides what was read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "        for table in tables_of(linked):\n            held", "        for table in tables_of(linked)[:1]:\n            held", ("tests/linked/test_looked.py",)),
     Defect("a linked release hides facts that were read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "for table in tables_of(linked) for one in", "for table in tables_of(linked)[:1] for one in", ("tests/linked/test_looked.py",)),
@@ -462,4 +468,18 @@ DEFECTS = (
     Defect("rows without a privacy unit make one", "dpsql/engines/duckdb/unit_rows.py", "there = exp.Not(this=exp.Is(this=key.copy(), expression=exp.null()))", "there = exp.true()", ("tests/linked/test_units.py",)),
     Defect("a release of units promises as one of bounded rows", "dpsql/books/releases/releases.py", "    return stated if linked is None or linked[\"root\"] != UNITS else Neighbours.UNITS\n", "    return stated\n", ("tests/linked/test_units.py",)),
     Defect("a release of rows takes votes of units for counts of rows", "dpsql/books/releases/reuse.py", "        if other.neighbours != entry.neighbours:", "        if False:", ("tests/linked/test_units.py",)),
+    # a script predicts what the command that it names predicts
+    Defect("a forecast of init is of other columns than the release's", "dpsql/api/proposing/forecast.py", "kept if priced else None", "kept[:-1]", ("tests/api/test_init_forecast.py",)),
+    Defect("cells at the end of an amount are mostly noise", "dpsql/api/proposing/looked_numbers.py", "least = max(LEAST, min(rows.of_cell, others // _FEWEST))", "least = LEAST", ("tests/api/test_init_forecast.py",)),
+    Defect("values with a bin of their own are drawn too low", "dpsql/report/column_chart.py", "np.where(widths[points] * _WIDEST >= usual, widths[points], usual)", "usual", ("tests/report/test_column_chart.py",)),
+    # what users see of protected tables
+    Defect("users declare domains", "dpsql/api/arguments.py", "if not (of_user and parameter.of_owner)", "if of_user or not of_user", ("tests/api/test_users.py",)),
+    Defect("a catalogue shows protected tables that a user may not ask about", "dpsql/books/people/visible_names.py", "limit.source for limit in limits.list_limits(books, by))\n", "limit.source for limit in limits.list_limits(books))\n", ("tests/api/test_users.py",)),
+    Defect("functions of Postgres in one another fill the memory", "dpsql/service/allowlist.py", "                many *= COPIES.get(", "                many = COPIES.get(", ("tests/service/test_hostile.py",)),
+    Defect("what users wrote moves the cursor of the owner's terminal", "dpsql/api/plain_table.py", "sign if sign.isprintable() else \" \"", "sign", ("tests/service/test_audit_table.py",)),
+    Defect("who would be charged is not shown the charge", "dpsql/service/audit_table.py", "_function(event) not in CHARGING or event.get(\"stored\")", "_function(event) in CHARGING", ("tests/service/test_audit_table.py",)),
+    Defect("a catalogue shows the type of a column with members that nobody declared", "dpsql/release/domains.py", "return kind_of(self.column.type)", "return self.column.type", ("tests/api/test_users.py",)),
+    # scripts for linked tables
+    Defect("init links and loads tables that only a name leads to", "dpsql/api/proposing/shape.py", "        uncertain = not first.is_fact or", "        uncertain =", ("tests/api/test_init_tables.py",)),
+    Defect("a name in a script ends the comment that it is in", "dpsql/api/proposing/tables_script.py", "for sign in (\"/*\", \"*/\")):", "for sign in ()):", ("tests/api/test_init_tables.py",)),
 )  # fmt: skip

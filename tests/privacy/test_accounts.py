@@ -44,7 +44,7 @@ def test_gaussian_releases_add_up_by_their_exact_profile(db):
     spent = db.budget().epsilon_spent[0]
     assert gaussian_epsilon(gdp, DELTA) * (1 - 1e-9) <= spent <= 2.0
     assert spent < zcdp_epsilon(rho, DELTA)
-    with pytest.raises(InsufficientBudget, match="the largest epsilon that fits is"):
+    with pytest.raises(InsufficientBudget, match="has ε = "):
         spend(db, each, fitting)
     left = db.budget().epsilon_left[0]
     spend(db, left, fitting + 1)
@@ -118,7 +118,7 @@ def test_the_advice_for_a_pure_release_fits():
             db.synthesize("t", spent, mechanism="rap", rounds=1, relaxed_rows=4, steps=2)
             with pytest.raises(InsufficientBudget) as refused:
                 db.synthesize("t", 500.0, **how)
-            advised = float(re.search(r"the largest epsilon that fits is ([0-9.]+)", str(refused.value))[1])
+            advised = float(re.search(r"has ε = ([0-9.]+) left", str(refused.value))[1])
             with pytest.raises(InsufficientBudget):
                 db.synthesize("t", advised * 1.001, **how)
             db.synthesize("t", advised, **how)

@@ -357,7 +357,7 @@ REFUSED = {
     "discover := true, epsilon := 0.1, bins := 3": "give lower and upper too",
     "discover := true, epsilon := 0.1, lower := 3": "lower and upper go together",
     "discover := true, epsilon := 0.1, lower := 3, upper := 5": "has no bins",
-    "discover := true, epsilon := 99": "more than the budget",
+    "discover := true, epsilon := 99": "this asks for",
 }
 
 

@@ -172,16 +172,16 @@ def test_the_books_add_up(people, quick):
 
 @pytest.mark.medium
 def test_insufficient_budget(people, quick):
-    with pytest.raises(duckdb.Error, match="largest epsilon that fits is 3"):
+    with pytest.raises(duckdb.Error, match="has ε = 3 left"):
         people.sql(f"FROM {call(quick, epsilon=3.5)}")
     people.sql(f"FROM {call(quick, epsilon=2.0)}").fetchall()
     with pytest.raises(duckdb.Error) as caught:
         people.sql(f"FROM {call(quick, epsilon=2.9)}")
-    assert all(part in str(caught.value) for part in ("epsilon 2.9", "of epsilon 3", "2 is spent"))
+    assert all(part in str(caught.value) for part in ("asks for 2.9", "Of epsilon 3", "2 is spent"))
     left = people.sql("SELECT epsilon_left FROM dp_budget()").fetchall()[0][0]
-    assert f"largest epsilon that fits is {left:g}" in str(caught.value)
+    assert f"has ε = {left:g} left" in str(caught.value)
     people.sql(f"FROM {call(quick, epsilon=left)}").fetchall()
-    with pytest.raises(duckdb.Error, match=r"largest epsilon that fits|nothing more can be released"):
+    with pytest.raises(duckdb.Error, match=r"has (ε = .*|nothing) left"):
         people.sql(f"FROM {call(quick, epsilon=0.5)}")
     people.sql(f"FROM {call(quick, epsilon=2.0)}").fetchall()  # what was paid for stays readable
 

@@ -121,6 +121,23 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[psycopg.Connection]:
+    """A connection of alice's to a service of a small table, which starts fast, and of one with every type."""
+    from dpsql.service.supervisor import serve
+
+    path = tmp_path_factory.mktemp("browsed") / "bank.duckdb"
+    with dpsql.connect(str(path)) as db:
+        db.sql(SHOWN)
+        db.sql("CREATE TABLE visits AS SELECT i % 4 = 0 AS ill FROM range(100) r(i)")
+        db.protect("visits", epsilon=3.0, delta=1e-9)
+        token = db.users.add("alice", limits={"visits": 1.0})
+    with serve(str(path), port=0, directory="tests.service.typed:open_typed") as service:
+        connection = psycopg.connect(Served(service, path, {"alice": token}).dsn(), autocommit=True)
+        yield connection
+        connection.close()
+
+
 @contextmanager
 def serving(folder: Path, *, shown: str = SHOWN, **options: object) -> Iterator[Served]:
     from dpsql.service.supervisor import serve

@@ -362,7 +362,9 @@ def test_a_reader_does_not_release(served):
 
 def test_errors_are_dpsqls_own(served):
     with psycopg.connect(served.dsn(), autocommit=True) as connection:
-        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="epsilon"):
+        with pytest.raises(
+            psycopg.errors.ConfigurationLimitExceeded, match=r"alice has ε = .* left on adult; this asks for 50"
+        ):
             connection.execute(f"SELECT * FROM dp_query('{QUERY}', epsilon => 50)")
         with pytest.raises(psycopg.errors.UndefinedObject, match="nope"):
             connection.execute("SELECT * FROM dp_query('SELECT nope FROM adult', epsilon => 0.1)")

@@ -89,7 +89,11 @@ def test_parameters(connection):
 
 def test_the_schema_as_tools_list_it(connection):
     cursor = connection.cursor()
-    assert [tuple(row)[:4] for row in cursor.tables()] == [("dpsql", "main", "shown", "TABLE")]
+    assert [tuple(row)[:4] for row in cursor.tables()] == [
+        ("dpsql", "main", "adult", "FOREIGN TABLE"),
+        ("dpsql", "main", "asked", "FOREIGN TABLE"),
+        ("dpsql", "main", "shown", "TABLE"),
+    ]
     columns = cursor.columns(table="shown").fetchall()
     assert [(row.column_name, row.type_name) for row in columns][:5] == [
         ("i", "int8"),

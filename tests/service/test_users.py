@@ -186,10 +186,10 @@ def test_one_cannot_log_in_as_another(owner, connect):
 
 
 def test_the_owner_changes_an_account_while_it_runs(owner, connect):
-    assert "10.0" in owner("budget")
+    assert owner("budget").splitlines()[1].split()[1] == "10"
     assert owner("ledger", "raise", "t", "--epsilon", "11", "--reason", "the board agreed").startswith("t: epsilon 11,")
     assert owner("ledger", "forgive", "t", "--reason", "the disk was full").startswith("t: epsilon 11,")
-    assert "11.0" in owner("budget")
+    assert " 11 " in owner("budget")
     assert "give more" in owner("ledger", "raise", "t", "--epsilon", "2", "--reason", "less", status=1)
     assert "not protected" in owner("ledger", "retire", "other", "--reason", "no", status=1)
     with connect("kim", owner("user", "add", "kim", "--limit", "t=0.5").strip()) as kim:

@@ -94,7 +94,7 @@ def _arguments(info: C.c_void_p, function: TableFunction) -> dict[str, Any]:
                     raise InvalidArgument(f"{parameter.name} is missing: say {function.name}(…, {parameter.name} := …)")
                 arguments[parameter.name] = parameter.default
                 continue
-        value = capi.take_value(handle)
+        value = capi.take_value(handle, names=parameter.type == "STRUCT")
         if value is None:
             raise InvalidArgument(f"{parameter.name} is NULL: give a value, or leave the parameter out if it may be")
         arguments[parameter.name] = value

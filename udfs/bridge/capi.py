@@ -105,6 +105,10 @@ get_double = _function("get_double", C.c_double, Handle)
 get_varchar = _function("get_varchar", C.c_void_p, Handle)  # freed with free()
 list_size = _function("get_list_size", C.c_uint64, Handle)
 list_child = _function("get_list_child", Handle, Handle, C.c_uint64)
+map_size = _function("get_map_size", C.c_uint64, Handle)
+map_key = _function("get_map_key", Handle, Handle, C.c_uint64)
+map_value = _function("get_map_value", Handle, Handle, C.c_uint64)
+struct_value = _function("get_struct_child", Handle, Handle, C.c_uint64)
 free = _function("free", None, C.c_void_p)
 
 # table functions
@@ -141,7 +145,7 @@ init_set_error = _function("init_set_error", None, Handle, C.c_char_p)
 main_init_data = _function("function_get_init_data", C.c_void_p, Handle)
 main_set_error = _function("function_set_error", None, Handle, C.c_char_p)
 
-_TYPE_IDS = {"BOOLEAN": 1, "BIGINT": 5, "DOUBLE": 11, "VARCHAR": 17, "ANY": 34}
+_TYPE_IDS = {"BOOLEAN": 1, "BIGINT": 5, "DOUBLE": 11, "VARCHAR": 17, "ANY": 34, "STRUCT": 34}
 _INTEGERS = frozenset({2, 3, 4, 5, 6, 7, 8})  # TINYINT … BIGINT, UTINYINT … UINTEGER
 TYPE_DECIMAL, TYPE_ENUM = 19, 23
 _TYPE_BOOLEAN, _TYPE_FLOAT, _TYPE_DOUBLE, _TYPE_LIST = 1, 10, 11, 24
@@ -151,7 +155,7 @@ _BIG_INTEGERS = frozenset({9, 16, 32, 35})  # UBIGINT, HUGEINT, UHUGEINT, BIGNUM
 
 @contextmanager
 def logical_type(name: str) -> Iterator[C.c_void_p]:
-    """The logical type of a parameter: BOOLEAN, BIGINT, DOUBLE, VARCHAR, ANY, or a list of one (`VARCHAR[]`)."""
+    """The logical type of a parameter, see `dpsql.udfs.bridge.declare.Parameter`; those of a STRUCT's members vary."""
     handle = C.c_void_p(create_type(_TYPE_IDS[name.removesuffix("[]")]))
     if name.endswith("[]"):
         child, handle = handle, C.c_void_p(create_list_type(handle))
@@ -197,10 +201,14 @@ def take_text(pointer: int | None) -> str:
         free(pointer)
 
 
-def take_value(handle: int | None) -> Any:
+def take_value(handle: int | None, *, names: bool = False) -> Any:
     """Convert a `duckdb_value` to Python and destroy it.
 
     NULL, booleans, integers, floats, decimals and lists come as Python's own; every other type as its SQL text.
+
+    Args:
+        handle: the value.
+        names: a STRUCT or a MAP comes as a dictionary, too.
     """
     value = C.c_void_p(handle)
     try:
@@ -215,6 +223,12 @@ def take_value(handle: int | None) -> Any:
             return float(get_double(value))
         if kind == _TYPE_LIST:
             return [take_value(list_child(value, index)) for index in range(list_size(value))]
+        if names and kind == _TYPE_STRUCT:
+            members = [label for label, _ in type_children(C.c_void_p(value_type(value)))]
+            return {label: take_value(struct_value(value, index)) for index, label in enumerate(members)}
+        if names and kind == _TYPE_MAP:
+            entries = range(map_size(value))
+            return {take_value(map_key(value, index)): take_value(map_value(value, index)) for index in entries}
         text = take_text(get_varchar(value))
         if kind in _BIG_INTEGERS:
             return int(text)

@@ -22,11 +22,13 @@ class Parameter:
 
     Attributes:
         name: as in `name := value`; a positional parameter is named in errors only.
-        type: BOOLEAN, BIGINT, DOUBLE, VARCHAR, a list of one of them (`VARCHAR[]`), or ANY, which arrives as the
+        type: BOOLEAN, BIGINT, DOUBLE, VARCHAR, a list of one of them (`VARCHAR[]`), STRUCT, which arrives as a
+            dictionary (a MAP does, too), or ANY, which arrives as the
             literal was written (lists too; dates, timestamps and the like as text).
         positional: given by place, before all named ones; positional parameters have no default.
         default: the value when the parameter is left out; REQUIRED makes leaving it out an error.
         help: one line for documentation.
+        of_owner: users of the service do not have it.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Parameter:
     positional: bool = False
     default: Any = REQUIRED
     help: str = ""
+    of_owner: bool = False
 
 
 @dataclass(frozen=True)

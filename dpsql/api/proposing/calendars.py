@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from dpsql.api.proposing import names
+from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.looked_dates import dates
 from dpsql.api.proposing.looked_numbers import numbers_in_bins
 from dpsql.api.proposing.looked_parts import LEAST
@@ -43,7 +44,7 @@ _DAYS: Final = frozenset(["julian", "doy", "yday", "jday", "date", "day"])
 _DURATIONS: Final = frozenset(["duration", "elapsed", "lap", "length", "took", "taken", "runtime", "finish", "pace"])
 
 
-def times_of_numbers(column: Column, seen: Profile) -> Proposal | None:
+def times_of_numbers(column: Column, seen: Profile, context: Context) -> Proposal | None:
     """A proposal for a column of whole numbers that write times; None for other numbers."""
     found = [int(number) for number in map(_whole, seen.values) if number is not None]
     if len(found) < len(seen.values) or not found:
@@ -55,14 +56,15 @@ def times_of_numbers(column: Column, seen: Profile) -> Proposal | None:
     form = next((name for name, fits in _FORMS.items() if fits(usual, words)), None)
     if form is None:
         return None
-    return _proposal(column, seen, form, [text for text in seen.values if _is_code(int(_whole(text) or 0))])
+    codes = [text for text in seen.values if _is_code(int(_whole(text) or 0))]
+    return _proposal(column, seen, form, codes, context)
 
 
-def times_of_texts(column: Column, seen: Profile, missing: Sequence[str]) -> Proposal | None:
+def times_of_texts(column: Column, seen: Profile, missing: Sequence[str], context: Context) -> Proposal | None:
     """A proposal for a column of texts with colons that write times; None for other texts."""
     written = [value.strip() for value in seen.values if value not in missing]
     form = _form_of_texts(written, {*names.words_of(column.name)})
-    return None if form is None else _proposal(column, seen, form, missing)
+    return None if form is None else _proposal(column, seen, form, missing, context)
 
 
 def written_in(digits: Sequence[str], form: str) -> str:
@@ -71,7 +73,7 @@ def written_in(digits: Sequence[str], form: str) -> str:
     return form if padded or not form.startswith("HH") else form.removeprefix("H")
 
 
-def _proposal(column: Column, seen: Profile, form: str, missing: Sequence[str]) -> Proposal | None:
+def _proposal(column: Column, seen: Profile, form: str, missing: Sequence[str], context: Context) -> Proposal | None:
     """The proposal, if nearly all rows are read so."""
     reading = READINGS[form]
     whole = Attribute(
@@ -84,7 +86,7 @@ def _proposal(column: Column, seen: Profile, form: str, missing: Sequence[str]) 
     if seen.known - typed.known - sum(counts[text] for text in codes) > _LOST * seen.known:
         return None
     of = Column(column.name, reading.type, nullable=True)
-    inner = _periods(of, typed)
+    inner = _periods(of, typed, context)
     if inner is None:
         return None
     stored, meant = reading.example
@@ -101,11 +103,11 @@ def _proposal(column: Column, seen: Profile, form: str, missing: Sequence[str]) 
     return inner.each(of_form)
 
 
-def _periods(column: Column, seen: Profile) -> Proposal | None:
+def _periods(column: Column, seen: Profile, context: Context) -> Proposal | None:
     """The cells of what is read: hours, periods of the calendar, or bins of seconds."""
     if column.type == "TIME":
         return _clock(column)
-    return numbers_in_bins(column, seen) if column.type == "BIGINT" else dates(column, seen)
+    return numbers_in_bins(column, seen, context) if column.type == "BIGINT" else dates(column, seen)
 
 
 def _clock(column: Column) -> Proposal:

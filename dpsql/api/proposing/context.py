@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 from dpsql.core.names import fold
 from dpsql.owner.described import statement_of
+from dpsql.privacy.accounting import make_budget
+
+MOST_EPSILON: Final = 1.0
+"""Of the release that a script is written for, where the budget has as much."""
+_PART: Final = 1 / 20
+"""Of ρ, about, that the counts of a single column get."""
+_DEVIATIONS: Final = 2.5
+_SMALL: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,7 @@ class Context:
         columns: folded names of those that are kept; empty for all.
         is_csv: whether the file has no types, so that the script may load a column as another type than it is.
         missing: of a CSV file, for columns that would be numbers but for them, the texts for missing values.
+        delta: of the budget.
     """
 
     table: str
@@ -39,6 +50,25 @@ class Context:
     columns: frozenset[str] = frozenset()
     is_csv: bool = False
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    delta: float = 1e-9
+
+    @property
+    def release_epsilon(self) -> float:
+        """Of the release that the script is written for."""
+        return min(MOST_EPSILON, self.epsilon)
+
+    @cached_property
+    def rows_of_cell(self) -> int:
+        """How many rows a cell of numbers should have, so that noise does not make most of them: 2.5·√(1/(2ρ/20)).
+
+        A cell at the end of a skewed number with fewer rows moves the mean by its noise times its large values, which
+        is far more than drawing in a wider cell does.
+
+        >>> Context("t", is_file=False).rows_of_cell
+        61
+        """
+        rho = float(make_budget(self.release_epsilon, self.delta or _SMALL, "gdp").rho)
+        return math.ceil(_DEVIATIONS / math.sqrt(2 * rho * _PART))
 
     def said(self, column: str) -> Mapping[str, Any] | None:
         """What the codebook says of a column."""

@@ -6,25 +6,24 @@
 Where a plan predicts less than half, 4 cells gave rank correlations that were nearer than those of 24 cells, and means
 of groups that were as near (`docs/how-to/own-table.md`).
 
-The number of pairs and a plan depend on the declarations and on how many rows there are, and on nothing else of the
-rows. What a plan predicts: `dpsql.strategy.foretold`.
+What is counted is what the plan of the release counts (`dpsql.release.remedies.Scenario`): columns that vary and are
+measured, so none that is computed from others. It depends on the declarations and on about how many rows there are, and
+on nothing else of the rows. What a plan predicts: `dpsql.strategy.foretold`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import comb
-from typing import Final
+from typing import Final, Protocol
 
 from dpsql.api.database import Database
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.proposal import MOST_CELLS, Proposal
 from dpsql.errors import DpsqlError
-from dpsql.strategy.reliability import RELIABLE
+from dpsql.release.remedies import Scenario
 
-MOST_EPSILON: Final = 1.0
-"""Of the release that is predicted, where the budget has as much."""
+_HALF: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Forecast:
         pairs: of columns that vary.
         reliable: how many of those would be, by about how many cells a column of numbers has: those that were tried.
         cells: that were chosen.
-        rows: about how many there are.
+        rows: about how many there are, by which `dpsql synthesize` predicts the same.
     """
 
     epsilon: float
@@ -70,40 +69,62 @@ def with_forecast(
         proposals: for the table's columns, each with coarser ones.
         rows: about how many the table will have; None if nobody says.
     """
-    planner = _Planner(db, context, tuple(proposals), rows or 0)
-    first = planner.reliable(0) if rows and planner.pairs else None
-    if first is None:
+    planner = Planner(db, context, tuple(proposals), _about(rows))
+    first = planner.scenario() if rows else None
+    if first is None or first.reliable is None or not first.pairs:
         return planner.proposals, None
-    counts = {0: first}
-    if any(proposal.coarser for proposal in proposals):
-        _search(planner, counts)
-    level = next((at for at in sorted(counts) if 2 * counts[at] >= planner.pairs), max(counts))
+    found = _search(planner, first, has_coarser=any(proposal.coarser for proposal in proposals))
+    level = _finest(found)
     planner.declare(level)
     preferred = _with_seasons(planner, level)
     if preferred:
-        counts[level] = planner.reliable_of() or 0
-    cells = {MOST_CELLS[at]: counts[at] for at in sorted(counts)}
-    forecast = Forecast(planner.epsilon, planner.pairs, cells, MOST_CELLS[level], planner.rows)
-    found = (
+        found[level] = planner.scenario() or found[level]
+    cells = {MOST_CELLS[at]: found[at].reliable or 0 for at in sorted(found)}
+    forecast = Forecast(planner.epsilon, found[level].pairs, cells, MOST_CELLS[level], planner.rows)
+    made = (
         _with_finer(context, preferred.get(proposal.column, proposal), level, forecast)
         for proposal in planner.proposals
     )
-    return tuple(found), forecast
+    return tuple(made), forecast
 
 
-def _search(planner: _Planner, counts: dict[int, int]) -> None:
-    """Find how many pairs would be reliable at the finest level where half of them are, if any, by bisection."""
+def _about(rows: int | None) -> int:
+    """As many as the command names that makes the release."""
+    return int(float(f"{rows or 0:.2g}"))
+
+
+class Leveled(Protocol):
+    """What can be planned with more and fewer cells."""
+
+    def declare(self, level: int) -> None:
+        """Declare all columns with about `MOST_CELLS[level]` cells."""
+
+    def scenario(self) -> Scenario | None:
+        """The release as its plan sees it, as columns are declared now; None if it is refused."""
+
+
+def _search(planner: Leveled, first: Scenario, *, has_coarser: bool) -> dict[int, Scenario]:
+    """What is predicted by level: of the finest, and of those that a bisection tries for half of reliable pairs."""
+    found = {0: first}
     fine, coarse = 0, len(MOST_CELLS) - 1
-    if 2 * counts[fine] >= planner.pairs:
-        return
-    counts[coarse] = planner.reliable(coarse) or 0
-    while 2 * counts[coarse] >= planner.pairs and coarse - fine > 1:
-        middle = (fine + coarse) // 2
-        counts[middle] = planner.reliable(middle) or 0
-        fine, coarse = (fine, middle) if 2 * counts[middle] >= planner.pairs else (middle, coarse)
+    level = coarse if has_coarser else fine
+    while found[fine].share < _HALF and level != fine:
+        planner.declare(level)
+        scenario = planner.scenario()
+        if scenario is None:
+            break
+        found[level] = scenario
+        fine, coarse = (fine, level) if scenario.share >= _HALF else (level, coarse)
+        level = (fine + coarse) // 2
+    return found
 
 
-def _with_seasons(planner: _Planner, level: int) -> dict[str, Proposal]:
+def _finest(found: Mapping[int, Scenario]) -> int:
+    """The finest level where half of the pairs would be reliable; without one, the coarsest."""
+    return next((at for at in sorted(found) if found[at].share >= _HALF), max(found))
+
+
+def _with_seasons(planner: Planner, level: int) -> dict[str, Proposal]:
     """Dates by month or quarter, where half of their pairs would be reliable: seasons are what people ask of dates."""
     found: dict[str, Proposal] = {}
     for proposal in planner.proposals:
@@ -111,8 +132,8 @@ def _with_seasons(planner: _Planner, level: int) -> dict[str, Proposal]:
         for finer in proposal.finer:
             if finer.how == chosen.how or not planner.takes(finer):
                 break
-            counts = planner.reliable_of(proposal.column)
-            if counts is not None and 2 * counts >= len(planner.varying) - 1:
+            scenario = planner.scenario()
+            if scenario is not None and scenario.share_of(proposal.column) >= _HALF:
                 found[proposal.column] = finer
                 break
         if proposal.column not in found:
@@ -133,16 +154,15 @@ def _with_finer(context: Context, proposal: Proposal, level: int, forecast: Fore
     return replace(chosen, options=(*chosen.options, context.call(proposal.column, other.how or {}) + cost))
 
 
-class _Planner:
+class Planner:
     """Plans of one table with more and fewer cells."""
 
     def __init__(self, db: Database, context: Context, proposals: tuple[Proposal, ...], rows: int) -> None:
         self.db, self.context, self.proposals, self.rows = db, context, proposals, rows
-        self.epsilon = min(MOST_EPSILON, context.epsilon)
-        kept = [p for p in proposals if not p.is_excluded and not p.price and p.column != context.unit]
-        self._kept = [proposal.column for proposal in kept]
-        self.varying = {p.column for p in kept if len((p.how or {}).get("values", ("", ""))) > 1}
-        self.pairs = comb(len(self.varying), 2)
+        self.epsilon = context.release_epsilon
+        priced = any(proposal.price for proposal in proposals)
+        kept = [p.column for p in proposals if not p.is_excluded and not p.price and p.column != context.unit]
+        self._columns = kept if priced else None  # what is discovered when the script runs is not declared yet
 
     def declare(self, level: int) -> None:
         """Declare all proposals with about `MOST_CELLS[level]` cells."""
@@ -158,12 +178,6 @@ class _Planner:
                 return replace(proposal, coarser=())
         return proposal
 
-    def reliable(self, level: int) -> int | None:
-        """How many pairs would be reliable with the cells of a level; None if no plan says."""
-        if level:
-            self.declare(level)
-        return self.reliable_of()
-
     def takes(self, proposal: Proposal) -> bool:
         """Whether a proposal is declared, or refused."""
         try:
@@ -172,14 +186,60 @@ class _Planner:
             return False
         return True
 
-    def reliable_of(self, column: str | None = None) -> int | None:
-        """How many pairs would be reliable as columns are declared now, or of a column only; None if no plan says."""
+    def scenario(self) -> Scenario | None:
+        """The release as its plan sees it, as columns are declared now; None if it is refused."""
+        table, epsilon, rows = self.context.table, self.epsilon, self.rows
         try:
-            plan = self.db.plan(self.context.table, self.epsilon, assume_rows=self.rows, columns=self._kept)
+            return self.db.forecast(table, epsilon, assume_rows=rows, columns=self._columns).scenario
         except DpsqlError:
             return None
-        pairs = plan[[len(clique) == 2 and self.varying.issuperset(clique) for clique in plan["marginal"]]]
-        if (pairs["predicted_l1"].isna() & pairs["stddev"].notna()).any():
-            return None  # the mechanism predicts nothing of what it measures
-        of = pairs if column is None else pairs[[column in clique for clique in pairs["marginal"]]]
-        return int((of["predicted_l1"] <= RELIABLE).sum())
+
+
+class TreePlanner:
+    """Plans of a linked release with more and fewer cells; its pairs are those of a unit's row.
+
+    Attributes:
+        planners: of the tables, the root first.
+    """
+
+    def __init__(self, planners: Sequence[Planner], *, linked: bool) -> None:
+        self.planners, self._linked = planners, linked
+
+    def declare(self, level: int) -> None:
+        """Declare the columns of all tables with about `MOST_CELLS[level]` cells."""
+        for planner in self.planners:
+            planner.declare(level)
+
+    def scenario(self) -> Scenario | None:
+        """The release as its plan sees it, as columns are declared now; None if it is refused."""
+        top, linked = self.planners[0], self._linked
+        try:
+            return top.db.forecast(top.context.table, top.epsilon, assume_rows=top.rows, linked=linked).scenario
+        except DpsqlError:
+            return None
+
+
+def with_tree_forecast(
+    tables: Sequence[tuple[Context, tuple[Proposal, ...]]], db: Database, rows: int | None, *, linked: bool
+) -> tuple[list[tuple[Proposal, ...]], Forecast | None]:
+    """The proposals of all tables with as many cells as suit one linked release, and what is predicted of it.
+
+    Args:
+        tables: their contexts and proposals, the root first; they are declared in `db`.
+        db: with empty tables that are protected and linked.
+        rows: about how many units there are; None if nobody says.
+        linked: whether there are tables below the root.
+    """
+    planners = [Planner(db, context, proposals, _about(rows)) for context, proposals in tables]
+    tree = TreePlanner(planners, linked=linked)
+    tree.declare(0)
+    first = tree.scenario() if rows else None
+    if first is None or first.reliable is None or not first.pairs:
+        return [planner.proposals for planner in planners], None
+    has_coarser = any(proposal.coarser for planner in planners for proposal in planner.proposals)
+    found = _search(tree, first, has_coarser=has_coarser)
+    level = _finest(found)
+    tree.declare(level)
+    cells = {MOST_CELLS[at]: found[at].reliable or 0 for at in sorted(found)}
+    forecast = Forecast(planners[0].epsilon, found[level].pairs, cells, MOST_CELLS[level], planners[0].rows)
+    return [tuple(p.at(level) for p in planner.proposals) for planner in planners], forecast

@@ -17,7 +17,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.api.proposing.csv_types import CsvFile, csv_file
-from dpsql.core.names import quote
+from dpsql.core.names import fold, quote
 from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Column
@@ -26,6 +26,11 @@ from dpsql.errors import InvalidArgument
 _READERS: Final = {".csv": "read_csv", ".tsv": "read_csv", ".txt": "read_csv", ".parquet": "read_parquet"}
 _PACKED: Final = (".gz", ".zst")
 _ROWS: Final = "dpsql_rows"
+_TABLES: Final = """
+    SELECT schema_name, table_name FROM duckdb_tables()
+    WHERE database_name = current_database() AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
+    ORDER BY table_oid
+"""
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,19 @@ class Input:
         return self.file_call is not None
 
 
+@dataclass(frozen=True)
+class Tables:
+    """Several tables.
+
+    Attributes:
+        sources: the tables.
+        aside: names of files in the folder that are none.
+    """
+
+    sources: tuple[Input, ...]
+    aside: tuple[str, ...]
+
+
 @contextmanager
 def opened(given: str, nullstr: Sequence[str] = (), *, read: bool = False) -> Iterator[Input]:
     """A file, or a table of a database, ready to be asked for its columns; with `read` also for its rows.
@@ -99,10 +117,10 @@ def opened(given: str, nullstr: Sequence[str] = (), *, read: bool = False) -> It
         UnknownName: the database has no such table.
     """
     path = Path(given)
-    reader = _reader(path)
+    reader = reader_of(path)
     if path.is_file() and reader is not None:
         with duckdb.connect() as connection:
-            yield _file(connection, path, reader, nullstr, read=read)
+            yield open_file(connection, path, reader, nullstr, read=read)
         return
     database, _, table = given.rpartition(":")
     if not Path(database).is_file() or not table:
@@ -113,34 +131,112 @@ def opened(given: str, nullstr: Sequence[str] = (), *, read: bool = False) -> It
     if nullstr:
         raise InvalidArgument("nullstr is for CSV files: a table has its NULLs already")
     with duckdb.connect(database, read_only=True) as connection:
-        source = find_source(connection, table)
-        if read and source.place is not None:
-            raise InvalidArgument(f"the rows of {table!r} are elsewhere: name the file, such as visits.parquet")
-        rows = exp.table_(source.name, db=source.schema, catalog=source.catalog, quoted=True).sql(dialect="duckdb")
-        yield Input(given, source.schema, source.name, source.columns, None, True, connection, rows)
+        yield open_table(connection, given, table, read=read)
 
 
-def _reader(path: Path) -> str | None:
+def open_table(connection: duckdb.DuckDBPyConnection, given: str, table: str, *, read: bool) -> Input:
+    """A table of a database that is open.
+
+    Raises:
+        InvalidArgument: its rows are elsewhere, and are to be read.
+        UnknownName: there is no such table.
+    """
+    source = find_source(connection, table)
+    if read and source.place is not None:
+        raise InvalidArgument(f"the rows of {table!r} are elsewhere: name the file, such as visits.parquet")
+    rows = exp.table_(source.name, db=source.schema, catalog=source.catalog, quoted=True).sql(dialect="duckdb")
+    return Input(given, source.schema, source.name, source.columns, None, True, connection, rows)
+
+
+@contextmanager
+def opened_tables(given: str, nullstr: Sequence[str] = (), *, read: bool = False) -> Iterator[Tables]:
+    """The files of a folder, or the tables of a DuckDB file, all in one connection.
+
+    Raises:
+        InvalidArgument: there is none, two files would be one table, or a file cannot be read.
+    """
+    path = Path(given)
+    if path.is_dir():
+        with duckdb.connect() as connection:
+            yield _folder(connection, path, nullstr, read=read)
+        return
+    if nullstr:
+        raise InvalidArgument("nullstr is for CSV files: a table has its NULLs already")
+    with duckdb.connect(given, read_only=True) as connection:
+        names = [f"{quote(schema)}.{quote(table)}" for schema, table in connection.execute(_TABLES).fetchall()]
+        if not names:
+            raise InvalidArgument(f"input is {given!r}, a database without tables: name one that has some")
+        yield Tables(tuple(open_table(connection, given, name, read=read) for name in names), ())
+
+
+def _folder(connection: duckdb.DuckDBPyConnection, folder: Path, nullstr: Sequence[str], *, read: bool) -> Tables:
+    files: dict[str, Path] = {}
+    aside = []
+    for path in sorted(folder.iterdir()):
+        reader = reader_of(path)
+        if path.name.startswith(".") or not path.is_file() or path.suffix.lower() == ".txt" or reader is None:
+            aside += [] if path.name.startswith(".") else [path.name]
+        elif path.stat().st_size == 0:
+            aside.append(f"{path.name} (empty)")
+        else:
+            other = files.setdefault(fold(table_name(path)), path)
+            if other != path:
+                raise InvalidArgument(
+                    f"{other.name!r} and {path.name!r} of {str(folder)!r} would both be table {table_name(path)!r}: "
+                    "rename one, or move it elsewhere"
+                )
+    if not files:
+        raise InvalidArgument(f"input is {str(folder)!r}: there is no .csv, .tsv or .parquet file in that folder")
+    sources = []
+    for number, path in enumerate(files.values()):
+        reader = reader_of(path) or ""
+        missing = nullstr if reader == "read_csv" else ()
+        sources.append(open_file(connection, path, reader, missing, read=read, rows=f"{_ROWS}_{number}"))
+    return Tables(tuple(sources), tuple(aside))
+
+
+def reader_of(path: Path) -> str | None:
     """The function that reads a file, by how its name ends."""
     suffixes = [suffix for suffix in path.suffixes if suffix.lower() not in _PACKED]
     return _READERS.get(suffixes[-1].lower()) if suffixes else None
 
 
-def _file(
-    connection: duckdb.DuckDBPyConnection, path: Path, reader: str, nullstr: Sequence[str], *, read: bool
+def table_name(path: Path) -> str:
+    """What the table of a file is called."""
+    return re.sub(r"\W+", "_", path.name.split(".")[0]).strip("_") or "input"
+
+
+def open_file(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    reader: str,
+    nullstr: Sequence[str],
+    *,
+    read: bool,
+    rows: str = _ROWS,
 ) -> Input:
+    """A file, ready to be asked.
+
+    Args:
+        connection: in which it is read.
+        path: of the file.
+        reader: the function of DuckDB that reads it.
+        nullstr: texts of a CSV file that mean NULL.
+        read: whether its rows will be read.
+        rows: what it is called in the connection.
+    """
     if nullstr and reader != "read_csv":
         raise InvalidArgument(f"nullstr is for CSV files, and {str(path)!r} is none: its NULLs are NULL already")
     csv = _csv(connection, path, nullstr) if reader == "read_csv" else CsvFile("")
     call = f"{reader}({', '.join([literal(str(path)), *([csv.options] if csv.options else [])])})"
     made = exp.maybe_parse(f"FROM {call}", into=exp.Select, dialect="duckdb")
     kind = "TABLE" if read else "VIEW"
-    create = exp.Create(this=exp.to_table(_ROWS), kind=kind, expression=made)
+    create = exp.Create(this=exp.to_table(rows), kind=kind, expression=made)
     connection.execute(create.sql(dialect="duckdb"))
-    found = connection.execute("SELECT name, type FROM pragma_table_info($rows)", {"rows": _ROWS}).fetchall()
+    found = connection.execute("SELECT name, type FROM pragma_table_info($rows)", {"rows": rows}).fetchall()
     columns = tuple(Column(name, kind, nullable=True) for name, kind in found)
-    name = re.sub(r"\W+", "_", path.name.split(".")[0]).strip("_") or "input"
-    return Input(str(path), "main", name, columns, call, reader != "read_csv", connection, missing=csv.missing)
+    is_typed = reader != "read_csv"
+    return Input(str(path), "main", table_name(path), columns, call, is_typed, connection, rows, csv.missing)
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, path: Path, nullstr: Sequence[str]) -> CsvFile:

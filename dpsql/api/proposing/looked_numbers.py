@@ -22,7 +22,6 @@ from dpsql.api.proposing.proposal import KEPT, MOST_CELLS, Ground, Proposal, lad
 from dpsql.core.column_types import column_type
 from dpsql.engines.source import Column
 
-_ROWS_IN_BIN: Final = 40
 _MOST_STEPS: Final = 120
 _SHORT: Final = ("TINYINT", "UTINYINT")
 _MOST_SHORT_STEPS: Final = 256
@@ -50,14 +49,14 @@ def numbers(column: Column, seen: Profile, context: Context) -> Proposal:
         return _numbers(column, seen, context)
 
 
-def numbers_in_bins(column: Column, seen: Profile) -> Proposal | None:
+def numbers_in_bins(column: Column, seen: Profile, context: Context) -> Proposal | None:
     """A proposal of bins for whole numbers, whatever their column is called; None of no number, or of too few."""
     with localcontext(prec=_PRECISION):
         span = seen.quantiles((0, 1), "v IS NOT NULL")
         if not span or span[0] == span[1]:
             return None
         low, high = map(Decimal, span)
-        rows = _Rows(column, seen, "v IS NOT NULL", low, high, ())
+        rows = _Rows(column, seen, "v IS NOT NULL", low, high, (), context.rows_of_cell)
         return ladder(lambda most: Proposal(column.name, column.type, Ground.LOOKED, *reversed(_bins(rows, most))))
 
 
@@ -72,7 +71,7 @@ def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
         return keyed(column, "it has no finite number")
     low, high = map(Decimal, span)
     missing_codes = _MissingCodes(column, missing)
-    rows = _Rows(column, seen, finite, low, high, tuple(missing))
+    rows = _Rows(column, seen, finite, low, high, tuple(missing), context.rows_of_cell)
     named = names.number_of(column.name, whole=known.scale == 0)
     if named is not None and named.sure and not missing and _covers(named.how, low, high):
         if named.is_calendar:
@@ -110,6 +109,7 @@ class _Rows:
         finite: the condition of a number that has a cell.
         low, high: the smallest and the largest value.
         missing: numbers that stand for a missing value.
+        of_cell: rows that a cell should have.
     """
 
     column: Column
@@ -118,6 +118,7 @@ class _Rows:
     low: Decimal
     high: Decimal
     missing: tuple[Decimal, ...]
+    of_cell: int
     grids: dict[tuple[Decimal, ...], dict[float, Decimal]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -207,10 +208,12 @@ def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], st
     points = _points(rows, most)
     step = rows.unit or _step(column, rows.low, rows.high)
     finest = most == MOST_CELLS[0]
-    count = max(min(_FEWEST, most), min(most, seen.known // _ROWS_IN_BIN))
+    others = max(1, seen.known - sum(n for value, n in rows.frequent if value in points))
+    count = max(min(_FEWEST, most), min(most, (others if finest else seen.known) // rows.of_cell))
     grid = rows.grid(tuple(points) if finest else ())
     parts = sorted({round(part * _GRID / count) / _GRID for part in range(count + 1)})
-    quantiles = [grid[part] for part in with_even_bins(grid, parts, LEAST / max(1, seen.known))] if grid else []
+    least = max(LEAST, min(rows.of_cell, others // _FEWEST)) / (others if finest else max(1, seen.known))
+    quantiles = [grid[part] for part in with_even_bins(grid, parts, least)] if grid else []
     if quantiles and quantiles[-1] < rows.high:  # bounds by name: no row is between its largest value and these
         quantiles[-1] += step
     inside = [value for value in quantiles if rows.low <= value <= rows.high]

@@ -34,7 +34,7 @@ _FEW: Final = 0.25  # of a text's signs, that are letters: more are in a key of 
 
 def numbers_or_times(column: Column, seen: Profile, context: Context) -> Proposal:
     """A proposal for a column of numbers, or of times that are written as numbers."""
-    return times_of_numbers(column, seen) or numbers(column, seen, context)
+    return times_of_numbers(column, seen, context) or numbers(column, seen, context)
 
 
 def as_something_else(column: Column, seen: Profile, context: Context) -> Proposal | None:
@@ -42,7 +42,12 @@ def as_something_else(column: Column, seen: Profile, context: Context) -> Propos
     missing = [value for value in seen.values if value.strip().lower() in MISSING_NUMBERS]
     texts = _Texts(column, seen, context, tuple(missing))
     usual = _Texts(column, seen, context, tuple(value for value in missing if value.strip().lower() in MISSING))
-    return times_of_texts(column, seen, usual.missing) or texts.as_clocks() or texts.as_numbers() or usual.as_dates()
+    return (
+        times_of_texts(column, seen, usual.missing, context)
+        or texts.as_clocks()
+        or texts.as_numbers()
+        or usual.as_dates()
+    )
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class _Texts:
             return None
         typed = self._typed("BIGINT", f"TRY_CAST({self.text} AS BIGINT)")
         of = Column(self.column.name, "BIGINT", nullable=True)
-        found = None if typed is None else times_of_numbers(of, typed)
+        found = None if typed is None else times_of_numbers(of, typed, self.context)
         if typed is None or found is None:
             return None
         return self._read(found, of, typed, "BIGINT", "texts of digits", keeps_text=True)

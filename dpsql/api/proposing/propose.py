@@ -75,6 +75,7 @@ def propose(
             frozenset(fold(_named(source, "columns", name)) for name in columns),
             source.is_file and not source.is_typed,
             source.missing,
+            delta,
         )
         proposals = [(look(c, context, source) if owner_looks else public.propose(c, context)) for c in source.columns]
         proposals = with_computed(source, context, proposals) if owner_looks else proposals

@@ -21,9 +21,13 @@ _WIDTH: Final = 118
 
 def next_command(table: str, forecast: Forecast) -> str:
     """The command that makes the release of a forecast, with about how many rows that is of."""
-    rows = int(float(f"{forecast.rows:.2g}"))
-    asked = f"--epsilon {forecast.epsilon:g} --assume-rows {rows} --output synthetic.parquet"
+    asked = f"--epsilon {forecast.epsilon:g} {rows_of(forecast)} --output synthetic.parquet"
     return f"dpsql synthesize bank.duckdb {shlex.quote(table)} {asked}"
+
+
+def rows_of(forecast: Forecast) -> str:
+    """The option that says about how many rows a forecast is of."""
+    return f"--assume-rows {forecast.rows}"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Script:
         proposals: for the table's columns.
         price: the ε that it spends when it runs.
         forecast: what a plan predicts of a release; None where nothing can be.
+        linked: of several tables, what is said of them before all else, and the command that releases them.
+        database: the file in which it is to be run.
     """
 
     text: str
@@ -43,11 +49,13 @@ class Script:
     proposals: tuple[Proposal, ...]
     price: float
     forecast: Forecast | None = None
+    linked: tuple[str, str] = ("", "")
+    database: str = "bank.duckdb"
 
     @property
     def next_command(self) -> str:
         """See `next_command`; empty without a forecast."""
-        return "" if self.forecast is None else next_command(self.table, self.forecast)
+        return "" if self.forecast is None else self.linked[1] or next_command(self.table, self.forecast)
 
     @property
     def keeps_columns(self) -> bool:
@@ -61,8 +69,8 @@ class Script:
         asked = sum(p.ground in (Ground.QUESTION, Ground.CONFIRM) for p in self.proposals)
         spends = f"spends ε = {self.price:g}" if self.price else "spends nothing"
         return (
-            f"{len(self.proposals)} columns, {len(left_out)} of them left out; {asked} wait for your word; running it "
-            f"{spends}"
+            f"{self.linked[0]}{len(self.proposals)} columns, {len(left_out)} of them left out; {asked} wait for your "
+            f"word; running it {spends}"
         )
 
     @property
@@ -72,11 +80,10 @@ class Script:
         if not questions:
             return ""
         are = "1 column is" if questions == 1 else f"{questions} columns are"
-        return (
-            f"{are} left out until you answer the QUESTION lines of the script. Or let dpsql answer: --codebook FILE "
-            "takes public values, --owner-looks reads the rows (the script says what that discloses), --discover 0.1 "
-            "pays for it."
-        )
+        ways = "--owner-looks reads the rows (the script says what that discloses)"
+        if not self.linked[1]:
+            ways = f"--codebook FILE takes public values, {ways}, --discover 0.1 pays for it"
+        return f"{are} left out until you answer the QUESTION lines of the script. Or let dpsql answer: {ways}."
 
 
 def comment(text: str, indent: str = "") -> list[str]:
@@ -101,7 +108,7 @@ def write(
     price = sum(p.price for p in found.proposals)
     lines = [*_head(source, context, found, price, looked=looked), ""]
     if source.is_file:
-        lines += [*_load(source, found.proposals), ""]
+        lines += [*load_statement(source, found.proposals), ""]
     budget = "The budget: all releases together will be (ε, δ)-DP. It is set once."
     if context.unit:
         budget += " Choose max_rows, how many rows of one unit count, from what is public, not off the rows."
@@ -109,8 +116,8 @@ def write(
     for name in unknown:
         lines += comment(f"The codebook names {name!r}, which is no column of the table.")
     for proposal in found.proposals:
-        lines += [*_declared(context, proposal), ""]
-    lines += _facts(context, found)
+        lines += [*declared_lines(context, proposal), ""]
+    lines += fact_lines(context, found)
     lines += comment(f"What is declared: {_listing(context)}")
     return Script("\n".join(lines) + "\n", context.table, found.proposals, price, found.forecast)
 
@@ -130,6 +137,23 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
             f"Discoveries that stand in comments cost ε = {context.price:g} each, all {offered} of them "
             f"{offered * context.price:g}."
         )
+    yield from reading_lines(looked=looked, is_typed=source.is_typed)
+    yield from _forecast(found.forecast, context.table)
+    yield from asked_lines([(p.column, p) for p in found.proposals])
+
+
+def asked_lines(proposals: Sequence[tuple[str, Proposal]]) -> Iterator[str]:
+    """Which columns wait for the owner's word; each is called as is said beside it."""
+    asked = [name for name, p in proposals if p.ground is Ground.QUESTION]
+    confirm = [name for name, p in proposals if p.ground is Ground.CONFIRM]
+    if asked:
+        yield from comment(f"QUESTION: only you can tell of {', '.join(asked)}.")
+    if confirm:
+        yield from comment(f"CONFIRM: running this script is your word on {', '.join(confirm)}.")
+
+
+def reading_lines(*, looked: bool, is_typed: bool) -> Iterator[str]:
+    """Which rows were read to write a script."""
     if looked:
         yield from comment(
             "DISCLOSURE: the rows were read to write this file (--owner-looks). Lines that say 'Looked' tell of the "
@@ -137,20 +161,13 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
             "outside the guarantee. Their looked := true is recorded: dp_domains, dp_releases, reports and cards say "
             "so. Lines that say 'Public' do not depend on the rows."
         )
-    elif not source.is_typed:
+    elif not is_typed:
         yield from comment(
             "The rows were read for the types of the columns, which a CSV file does not tell, for texts such as NA "
             "that at least ten rows have beside numbers, and for nothing else."
         )
     else:
         yield from comment("No row was read to write this file.")
-    yield from _forecast(found.forecast, context.table)
-    asked = [p.column for p in found.proposals if p.ground is Ground.QUESTION]
-    confirm = [p.column for p in found.proposals if p.ground is Ground.CONFIRM]
-    if asked:
-        yield from comment(f"QUESTION: only you can tell of {', '.join(asked)}.")
-    if confirm:
-        yield from comment(f"CONFIRM: running this script is your word on {', '.join(confirm)}.")
 
 
 def _forecast(forecast: Forecast | None, table: str) -> Iterator[str]:
@@ -164,7 +181,7 @@ def _forecast(forecast: Forecast | None, table: str) -> Iterator[str]:
     yield from comment(f"AFTERWARDS: {next_command(table, forecast)}")
 
 
-def _load(source: Input, proposals: Sequence[Proposal]) -> list[str]:
+def load_statement(source: Input, proposals: Sequence[Proposal]) -> list[str]:
     """The statement that loads a file."""
     replaced = ",\n  ".join(f"{p.load} AS {quote(p.column)}" for p in proposals if p.load is not None)
     return [
@@ -175,7 +192,7 @@ def _load(source: Input, proposals: Sequence[Proposal]) -> list[str]:
     ]
 
 
-def _declared(context: Context, proposal: Proposal) -> Iterator[str]:
+def declared_lines(context: Context, proposal: Proposal) -> Iterator[str]:
     """The lines of one column."""
     kept = " It is left out until you have answered." if _waits(proposal) else ""
     because = proposal.because[:1].lower() + proposal.because[1:]
@@ -193,7 +210,7 @@ def _waits(proposal: Proposal) -> bool:
     return proposal.ground is Ground.QUESTION and proposal.is_excluded
 
 
-def _facts(context: Context, found: Tried) -> Iterator[str]:
+def fact_lines(context: Context, found: Tried) -> Iterator[str]:
     """Facts about several columns: a line each, those that need the owner's word as comments."""
     if not found.facts:
         return

@@ -5,6 +5,7 @@ What a statement would be refused for depends on its words and on types, never o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,28 +52,33 @@ def tried(
     """
     with _empty(source, proposals) as db:
         db.sql(protection)
-        settled = _all_settled(db, context, proposals)
+        settled = all_settled(db, context, proposals)
         settled, forecast = with_forecast(db, context, settled, rows)
         facts = [*calendar_facts(settled), *(find_facts(source, settled) if looks else [])]
-        return Tried(settled, tuple((fact, _refused(db, fact.statement(context.table))) for fact in facts), forecast)
+        return Tried(settled, tuple((fact, refused(db, fact.statement(context.table))) for fact in facts), forecast)
 
 
 @contextmanager
 def _empty(source: Input, proposals: Sequence[Proposal]) -> Iterator[Database]:
     """A database in memory with an empty table of the columns as the script loads them."""
+    with connect() as db:
+        create_empty(db, source, proposals)
+        yield db
+
+
+def create_empty(db: Database, source: Input, proposals: Sequence[Proposal]) -> None:
+    """An empty table of the columns as the script loads them."""
     types = {p.column: p.type for p in proposals if p.load is not None}
     columns = ", ".join(
         f"{quote(column.name)} {types.get(column.name, column.type)}{'' if column.nullable else ' NOT NULL'}"
         for column in source.columns
     )
-    with connect() as db:
-        if source.schema != "main":
-            db.sql(f"CREATE SCHEMA {quote(source.schema)}")
-        db.sql(f"CREATE TABLE {source.sql_name} ({columns})")
-        yield db
+    if source.schema != "main":
+        db.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(source.schema)}")
+    db.sql(f"CREATE TABLE {source.sql_name} ({columns})")
 
 
-def _all_settled(db: Database, context: Context, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
+def all_settled(db: Database, context: Context, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
     """All proposals that run, in order. Computed columns come last: what they read may have been left out."""
     computed = [place for place, one in enumerate(proposals) if "computed_as" in (one.how or ())]
     others = [place for place in range(len(proposals)) if place not in computed]
@@ -84,20 +90,20 @@ def _settled(db: Database, context: Context, proposal: Proposal) -> Proposal:
     """The proposal itself if it runs, else one that leaves the column out."""
     if proposal.how is None or proposal.price:
         return proposal
-    refused = _refused(db, context.call(proposal.column, proposal.how))
-    if not refused:
+    why = refused(db, context.call(proposal.column, proposal.how))
+    if not why:
         return proposal
     left_out = {"exclude": True}
-    _refused(db, context.call(proposal.column, left_out))
-    because = f"what was proposed is refused: {refused}"
+    refused(db, context.call(proposal.column, left_out))
+    because = f"what was proposed is refused: {why}"
     options = (context.call(proposal.column, proposal.how), *proposal.options)
     return Proposal(proposal.column, kind_of(proposal.type), Ground.QUESTION, because, left_out, options, proposal.load)
 
 
-def _refused(db: Database, statement: str) -> str:
+def refused(db: Database, statement: str) -> str:
     """Why a statement is refused; empty if it runs."""
     try:
         db.sql(statement)
     except DpsqlError as error:
-        return str(error).rpartition("dp_domain: ")[2]
+        return re.sub(r"^.*?\bdp_\w+: ", "", str(error), count=1, flags=re.DOTALL)
     return ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dpsql.books.ledger.store import Books
-from dpsql.core.tree import Link
+from dpsql.core.tree import Link, Role
 
 TABLE: Final = "member"
 
@@ -45,7 +45,8 @@ class Member:
             return facts | {"unit_column": self.unit_column, "unit_type": self.unit_type}
         link = self.link
         keys = {"key": list(link.key), "references": list(link.references)}
-        return facts | {"parent": link.parent, **keys, "most": link.most}
+        roles = [[role.name, role.where, role.always] for role in link.roles]
+        return facts | {"parent": link.parent, **keys, "most": link.most} | ({"roles": roles} if roles else {})
 
 
 def member_from(source: str, stated: Mapping[str, Any]) -> Member:
@@ -53,7 +54,8 @@ def member_from(source: str, stated: Mapping[str, Any]) -> Member:
     link = None
     if "parent" in stated:
         keys = tuple(stated["key"]), tuple(stated["references"])
-        link = Link(source, stated["parent"], *keys, stated["most"])
+        roles = tuple(Role(*role) for role in stated.get("roles", ()))
+        link = Link(source, stated["parent"], *keys, stated["most"], roles)
     unit = stated.get("unit_column"), stated.get("unit_type")
     return Member(source, stated["account"], link, *unit, stated["unit_rows"])
 

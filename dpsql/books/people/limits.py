@@ -18,9 +18,9 @@ from dpsql.books.ledger import ledger
 from dpsql.books.ledger.accounts import find_account
 from dpsql.books.ledger.store import Books
 from dpsql.books.people.people import SINCE_ACCEPTED
-from dpsql.core.digits import down, up
+from dpsql.core.digits import up
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
-from dpsql.privacy.account import Account
+from dpsql.privacy.account import ADD_UP, Account, more_than_left
 from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, check_epsilon, units
 
 PERIODS: Final = ("forever", "month", "day")
@@ -210,20 +210,17 @@ def require_allowed(books: Books, person: str, account: Account, budget: Budget,
         own = standing(books, limit, account)
         if not _fits(own, budget, conversion):
             fitting = left(books, person, account, conversion, budget.delta)
-            advice = f"the largest epsilon that fits is {down(fitting)}" if fitting else "nothing more fits"
+            lacks = more_than_left(person, fitting, budget, f" on {account.source}")
+            adds = "" if own.pure else f", and {ADD_UP}"
             raise InsufficientBudget(
-                f"{person!r} has less left on {account.source} than epsilon {up(budget.epsilon)} at delta "
-                f"{up(budget.delta)}: of the limit of {limit}, {own.spent_words} is spent{_NOW_IS[limit.period]}; "
-                f"{advice}. The owner sets another limit with dpsql user limit <file> {person} {account.source}=…, in "
-                f"Python db.users.limit({person!r}, {account.source!r}, …)"
+                f"{lacks}. Of the limit of {limit}, {own.spent_words} is spent{_NOW_IS[limit.period]}{adds}. The owner "
+                f"sets another limit with dpsql user limit <file> {person} {account.source}=…, in Python "
+                f"db.users.limit({person!r}, {account.source!r}, …)"
             )
     if not _fits(account, budget, conversion):
         fitting = left(books, person, account, conversion, budget.delta)
-        advice = f"the largest epsilon that fits is {down(fitting)}" if fitting else "nothing more can be released"
-        raise InsufficientBudget(
-            f"epsilon {up(budget.epsilon)} at delta {up(budget.delta)} is more than {account.source} has left "
-            f"for all users together; {advice}. The owner can raise it with dpsql ledger raise"
-        )
+        lacks = more_than_left(account.source, fitting, budget, " for all users together")
+        raise InsufficientBudget(f"{lacks}. The owner can raise it with dpsql ledger raise")
 
 
 def no_limit(person: str, source: str) -> str:

@@ -8,11 +8,12 @@ would tell what others asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import duckdb
 
-from dpsql.books.ledger.accounts import account_key
+from dpsql.books.ledger.accounts import account_key, account_now
 from dpsql.books.ledger.members import list_members
 from dpsql.books.ledger.store import Books
 from dpsql.books.people import limits, people, published_tables
@@ -20,7 +21,7 @@ from dpsql.books.releases.releases import Entry, find_called, find_releases
 from dpsql.engines.duckdb.names import current_schema, split_name
 from dpsql.engines.registry import find_parts, find_source
 from dpsql.engines.source import Source
-from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.errors import InvalidArgument, NotProtected, UnknownName
 
 ALL_USERS: Final = "*"
 """Whose a release is that a user asked for while users share releases. No user can have that name."""
@@ -64,6 +65,21 @@ def find_table(cursor: duckdb.DuckDBPyConnection, name: str | Sequence[str], sea
             f"there is no table {text[:200]!r} that {by!r} may ask about: FROM dp_budget() lists those that there are"
         )
     return found
+
+
+def askable_sources(cursor: duckdb.DuckDBPyConnection, books: Books, by: str) -> list[Source]:
+    """The tables that a user has a limit on, and those that share the budget of one."""
+    accounts = dict.fromkeys(limit.source for limit in limits.list_limits(books, by))
+    keys = [*accounts, *(member.source for member in list_members(books) if member.account in accounts)]
+    sources = []
+    for key in dict.fromkeys(keys):
+        parts = split_name(key)
+        with suppress(UnknownName, InvalidArgument, NotProtected):  # it was dropped, or is protected no longer
+            assert parts is not None
+            source = find_parts(cursor, parts, (books.catalog, "main"))
+            account_now(books, account_key(books, source.key))
+            sources.append(source)
+    return sources
 
 
 # --- releases ---------------------------------------------------------------------------------------------------------

@@ -265,7 +265,8 @@ def described(member: Member) -> str:
         return f"a table of the account of {member.account!r} (privacy_unit {member.unit_column!r}{bound})"
     link = member.link
     keys = ", ".join(link.key), ", ".join(link.references)
-    return f"linked to {link.parent!r} (key {keys[0]}, references {keys[1]}, most {link.most}{bound})"
+    roles = "".join(f", {role}" for role in link.roles)
+    return f"linked to {link.parent!r} (key {keys[0]}, references {keys[1]}, most {link.most}{roles}{bound})"
 
 
 def remove_member(books: Books, source: str, reason: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-_RESERVED: Final = frozenset({"values"})
+_RESERVED: Final = frozenset({"values", "references"})
 """Names of parameters that DuckDB reads as names only in double quotes."""
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
 
+from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Domain
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.catalog import find_parts, find_source
@@ -64,10 +65,11 @@ class DuckDBEngine:
         unit_row: UnitRow,
         account: tuple[str, str] | None,
         *,
+        roles: Mapping[tuple[str, str], Allowed] | None = None,
         before: Callable[[], object] | None = None,
     ) -> UnitCounter:
         """See `Engine.unit_counter`."""
-        return UnitCounter(self._cursor, sources, unit_row, _secret(account), before=before)
+        return UnitCounter(self._cursor, sources, unit_row, _secret(account), roles=roles, before=before)
 
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
         """See `Engine.codes`."""

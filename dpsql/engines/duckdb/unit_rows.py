@@ -1,7 +1,8 @@
 """Exact counts of units' rows (`dpsql.core.unit_row`): the rows of a tree of tables, joined inside DuckDB.
 
     coded_t   =  SELECT codes, keys, md5(secret ‖ all stored columns) AS content FROM t           (every member t)
-    rows_t    =  coded_t JOIN parents ON key = references,   n-th of its parent by md5(content ‖ alike)
+    rows_t    =  coded_t JOIN parents ON key = references,   n-th of its parent and role by md5(content ‖ alike)
+    role      =  that whose codes the row has, of the first such row of its parent in that order; 0 of all others
     parents   =  rows of the table above with keys that are not NULL, of those with equal keys the first by content
                  (units of a table with a privacy unit: its values that are not NULL, each once)
     units     =  root LEFT JOIN first child LEFT JOIN second child …, numbers of children in bins
@@ -25,9 +26,10 @@ from sqlglot import exp
 
 from dpsql.core.column_types import column_type
 from dpsql.core.column_types.base import TEXT_BYTES
+from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Clique
 from dpsql.core.marginal import Marginal
-from dpsql.core.tree import UNITS, Link
+from dpsql.core.tree import UNITS, Link, Role
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.codes import Codes, sum_of
 from dpsql.engines.duckdb.counting import DuckDBCounter, constant_errors
@@ -47,6 +49,7 @@ class UnitCounter(DuckDBCounter):
         sources: the members by what the books call them.
         unit_row: their flat domain.
         secret: what the choice of children is drawn from, an expression.
+        roles: the codes of each role.
         before: done once, when rows are about to be read for the first time.
     """
 
@@ -57,10 +60,11 @@ class UnitCounter(DuckDBCounter):
         unit_row: UnitRow,
         secret: exp.Expr,
         *,
+        roles: Mapping[tuple[str, str], Allowed] | None = None,
         before: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(cursor, sources[unit_row.tree.tables[0]], unit_row.domain, before=before)
-        self._sources, self._unit_row, self._secret = sources, unit_row, secret
+        self._sources, self._unit_row, self._secret, self._roles = sources, unit_row, secret, roles or {}
         self._units: exp.Table | None = None
 
     def marginal(self, clique: Clique) -> Marginal:
@@ -188,8 +192,26 @@ class UnitCounter(DuckDBCounter):
         found = exp.select("own.*", exp.column("id", table="parents").as_("up")).from_(numbered.subquery("own"))
         found = found.join(parents.subquery("parents"), on=exp.and_(*equal))
         shuffled = exp.func("md5", exp.DPipe(this=exp.column("content"), expression=_salt()), dialect="duckdb")
-        placed = exp.select("*", exp.Window(this=exp.RowNumber()).as_("id"), _in_parent(shuffled).as_("place"))
-        return placed.from_(found.subquery("found"))
+        placed = exp.select("*", exp.Window(this=exp.RowNumber()).as_("id"))
+        if not link.roles:
+            return placed.select(_in_parent(shuffled).as_("place")).from_(found.subquery("found"))
+        able = exp.select("*", self._able(link).as_("able")).from_(found.subquery("found"))
+        first = exp.EQ(this=_in_parent(shuffled.copy(), "able"), expression=exp.Literal.number(1))
+        role = exp.case().when(first, exp.column("able")).else_("0")
+        cast = exp.select("*", role.as_("role")).from_(able.subquery("able"))
+        return placed.select(_in_parent(shuffled, "role").as_("place")).from_(cast.subquery("cast"))
+
+    def _able(self, link: Link) -> exp.Expr:
+        """The number of the role whose codes a row has, 0 without one; no row has those of two."""
+        names, found = self._unit_row.members[link.child].names, exp.case()
+        for number, role in enumerate(link.roles, 1):
+            allowed = self._roles[link.child, role.name]
+            columns = [exp.column(f"c{names.index(name)}") for name in allowed.clique]
+            tuples = [
+                exp.Tuple(expressions=[exp.Literal.number(code) for code in row]) for row in allowed.codes.tolist()
+            ]
+            found = found.when(exp.In(this=exp.Tuple(expressions=columns), expressions=tuples), str(number))
+        return found.else_("0")
 
     def _flat(self, rows: Mapping[str, exp.Table]) -> exp.Select:
         """The rows of units: the slots of each beside each other."""
@@ -199,6 +221,8 @@ class UnitCounter(DuckDBCounter):
         for number, slot in enumerate(unit_row.slots):
             if slot.above is not None:
                 mine = [_equal("up", f"s{number}", "id", f"s{slot.above}"), _nth(f"s{number}", slot.nth)]
+                if (link := unit_row.tree.link_of[slot.table]).roles:
+                    mine.append(_has_role(link, slot.role, f"s{number}"))
                 query = query.join(rows[slot.table].copy().as_(f"s{number}"), on=exp.and_(*mine), join_type="left")
         codes: list[exp.Expr] = []
         for number, slot in enumerate(unit_row.slots):
@@ -206,11 +230,13 @@ class UnitCounter(DuckDBCounter):
             own = len(unit_row.members[slot.table])
             for place, attribute in enumerate(attributes[:own]):
                 codes.append(_code(exp.column(f"c{place}", table=f"s{number}"), f"s{number}", attribute))
-            for link, attribute in zip(unit_row.tree.children(slot.table), attributes[own:], strict=True):
+            for below, attribute in zip(unit_row.below(slot.table), attributes[own:], strict=True):
                 counts, name = exp.select("up", exp.Count(this=exp.Star()).as_("n")), f"n{len(codes)}"
-                counts = counts.from_(rows[link.child].copy()).group_by("up")
+                counts = counts.from_(rows[below.link.child].copy()).group_by("up")
+                if below.link.roles:
+                    counts = counts.where(_has_role(below.link, below.role))
                 query = query.join(counts.subquery(name), on=_equal("up", name, "id", f"s{number}"), join_type="left")
-                codes.append(_code(_bin(exp.column("n", table=name), link.starts), f"s{number}", attribute))
+                codes.append(_code(_bin(exp.column("n", table=name), below.counted.starts), f"s{number}", attribute))
         return query.select(*(code.as_(name) for code, name in zip(codes, self._names, strict=True)))
 
 
@@ -238,9 +264,16 @@ def _number_in(*columns: str, order: Sequence[str] = ()) -> exp.Window:
     return exp.Window(this=exp.RowNumber(), partition_by=[exp.column(name) for name in columns], order=by)
 
 
-def _in_parent(order: exp.Expr) -> exp.Window:
+def _in_parent(order: exp.Expr, *among: str) -> exp.Window:
+    """The number of a row among those of its parent, that are equal in further columns."""
     by = _ordered(order)
-    return exp.Window(this=exp.RowNumber(), partition_by=[exp.column("up")], order=by)
+    return exp.Window(this=exp.RowNumber(), partition_by=[exp.column(name) for name in ("up", *among)], order=by)
+
+
+def _has_role(link: Link, role: Role | None, table: str = "") -> exp.EQ:
+    """Whether a row has a role, or None."""
+    number = 0 if role is None else link.roles.index(role) + 1
+    return exp.EQ(this=exp.column("role", table=table or None), expression=exp.Literal.number(number))
 
 
 def _ordered(by: exp.Expr) -> exp.Order:

@@ -1,0 +1,108 @@
+"""What `dpsql audit show` prints: who asked what when, at which ε, and what was decided; a line for each question.
+
+The keeper's log has each dp_* call once, with the answer to it or the refusal; the others have statements, refusals and
+logins. A statement that only looks into the catalogue, as programs do all the time, is left out. One that calls a dp_*
+function stands for itself by its calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from dpsql.api.plain_table import plain_table
+from dpsql.core.roles import CHARGING, SERVED
+
+from .catalogue import RELATIONS
+from .tokens import tokens
+
+COLUMNS: Final = ("time", "user", "question", "epsilon", "decision")
+_LOOKED_UP: Final = RELATIONS | {"pg_catalog", "information_schema"}
+_NOT_ASKED: Final = frozenset({"answered", "login"})
+"""Events that ask nothing."""
+_MOST: Final = 100
+"""Characters of a question and of a decision."""
+Event = Mapping[str, Any]
+
+
+def table(events: Iterable[Event], *, charges: bool = False) -> str:
+    """The events as a table, oldest first.
+
+    Args:
+        events: of the log, each process' in its order.
+        charges: only calls that charge, if they were not answered before.
+    """
+    known = list(events)
+    ends = {
+        str(event["call"]): event
+        for event in known
+        if event.get("event") in ("answered", "refused") and "call" in event
+    }
+    rows = [
+        row
+        for event in sorted(known, key=lambda one: str(one.get("time")))
+        if (row := _row(event, ends, charges=charges))
+    ]
+    return plain_table(COLUMNS, rows, "nothing was asked")
+
+
+def _row(event: Event, ends: Mapping[str, Event], *, charges: bool) -> tuple[object, ...] | None:
+    """The line of an event; None where it has none."""
+    kind = str(event.get("event"))
+    head = (str(event.get("time", ""))[:19].replace("T", " "), event.get("user"))
+    if kind == "call" or (kind == "refused" and "function" in event and "call" not in event):
+        if charges and (_function(event) not in CHARGING or event.get("stored")):
+            return None
+        return (*head, _short(_question(event)), _epsilon(event), _short(_decision(event, ends)))
+    if charges or (kind == "refused" and "call" in event):
+        return None
+    if kind == "statement":
+        statement = str(event.get("statement", ""))
+        return None if _has_line_of_its_own(statement) else (*head, _short(statement), None, "run")
+    if kind == "refused":
+        return (*head, _short(str(event.get("statement", ""))), None, _short(f"refused: {event.get('reason')}"))
+    if kind in _NOT_ASKED:
+        return None
+    asked = str(event.get("request", event.get("reason", event.get("address", ""))))
+    return (*head, _short(asked), None, kind)
+
+
+def _function(event: Event) -> str:
+    return str(event.get("function"))
+
+
+def _question(event: Event) -> str:
+    """What a call asks: the query, or the function with the table."""
+    arguments = event.get("arguments")
+    given = dict(arguments) if isinstance(arguments, Mapping) else {}
+    if "sql" in given:
+        return str(given["sql"])
+    about = given.get("table", given.get("release", ""))
+    return f"{_function(event)}({about})"
+
+
+def _epsilon(event: Event) -> object:
+    arguments = event.get("arguments")
+    return arguments.get("epsilon") if isinstance(arguments, Mapping) and _function(event) in CHARGING else None
+
+
+def _decision(event: Event, ends: Mapping[str, Event]) -> str:
+    end = event if event.get("event") == "refused" else ends.get(str(event.get("call")), {})
+    if end.get("event") == "refused":
+        return f"refused: {end.get('reason')}"
+    if end.get("event") != "answered":
+        return "no answer in the log"
+    if _function(event) not in CHARGING:
+        return "answered, free"
+    return "answered again, free" if event.get("stored") else "answered"
+
+
+def _has_line_of_its_own(statement: str) -> bool:
+    """Whether a statement looks into the catalogue alone, or calls a dp_* function."""
+    words = {text.strip('"').lower() for kind, text in tokens(statement) if kind != "space"}
+    return bool(words & _LOOKED_UP or words & set(SERVED) or "from" not in words)
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _MOST else f"{plain[: _MOST - 1]}…"

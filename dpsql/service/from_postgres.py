@@ -1,0 +1,145 @@
+"""What is spelled otherwise in several places of a statement at once, before its words are respelled one by one.
+
+"pg_catalog"."pg_class"              pg_catalog.pg_class: a schema's name means the same in quotation marks
+"dpsql"."main"."t"                   main.t: there is one database
+x = ANY(ARRAY(SELECT …))             x = ANY(SELECT …)
+FROM generate_series(1, 3) AS i      … AS i(i): the one column of a function is called as its alias
+CAST(CAST(x AS REGCLASS) AS OID)     pgx.to_regclass(CAST(x AS REGCLASS))
+p.oid = t.typreceive                 … t.typreceive_oid: it is a name and a number in PostgreSQL
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .tokens import Token
+
+DATABASE: Final = "dpsql"
+PROCEDURES: Final = ("typinput", "typoutput", "typreceive", "typsend")
+"""Columns of pg_type that are functions."""
+AS_NUMBER: Final = "_oid"
+"""What the name of such a column's number ends with."""
+_SCHEMAS: Final = frozenset({"pg_catalog", "information_schema"})
+_PLACES: Final = _SCHEMAS | {"main"}
+_CLAUSES: Final = frozenset(
+    [
+        "select",
+        "from",
+        "where",
+        "group",
+        "order",
+        "having",
+        "limit",
+        "offset",
+        "window",
+        "union",
+        "except",
+        "intersect",
+        "on",
+    ]
+)
+_BEFORE: Final = frozenset({"from", ",", "join", "lateral"})
+_ROWS: Final = frozenset({"generate_series", "string_to_array", "unnest"})
+_COMPARED: Final = frozenset({"=", "!", "<", ">"})
+
+
+def prepared(found: list[Token]) -> list[Token]:
+    """The tokens, with what is said above done."""
+    words = [place for place, (kind, _) in enumerate(found) if kind != "space"]
+    done = list(found)
+    closing = _closing(found, words)
+    clauses = _clauses(found, words)
+    texts = [found[place][1].lower() for place in words]
+    for at, place in enumerate(words):
+        kind, text = found[place]
+        name = text.strip('"').lower()
+        ahead, before = [*texts[at + 1 : at + 4], "", "", ""], texts[at - 1] if at else ""
+        if name in _SCHEMAS and kind == "quoted" and ahead[0] == ".":
+            done[place] = ("word", name)
+        elif (
+            name == DATABASE
+            and ahead[0] == "."
+            and ahead[1].strip('"') in _PLACES
+            and ahead[2] == "."
+            and before != "."
+        ):
+            done[place] = done[words[at + 1]] = ("space", "")
+        elif name == "any" and ahead[:3] == ["(", "array", "("] and texts[at + 4 : at + 5] in (["select"], ["with"]):
+            last = closing.get(at + 3)
+            if last is not None:
+                done[words[at + 2]] = done[words[at + 3]] = done[words[last]] = ("space", " ")
+        elif name in _ROWS and kind == "word" and ahead[0] == "(" and clauses[at] == "from" and before in _BEFORE:
+            _name_column(done, words, texts, closing.get(at + 1))
+        elif name == "cast" and kind == "word" and _is_number_of_name(texts, at, closing):
+            last = closing[at + 1]
+            done[place] = ("word", "pgx.to_regclass")
+            done[words[last - 2]] = done[words[last - 1]] = ("space", " ")
+        elif name in PROCEDURES and kind == "word" and _is_number(texts, at):
+            done[place] = ("word", f"{name}{AS_NUMBER}")
+    return done
+
+
+def _closing(found: list[Token], words: list[int]) -> dict[int, int]:
+    """Where each parenthesis is closed."""
+    open_at: list[int] = []
+    closing = {}
+    for at, place in enumerate(words):
+        if found[place][1] == "(":
+            open_at.append(at)
+        elif found[place][1] == ")" and open_at:
+            closing[open_at.pop()] = at
+    return closing
+
+
+def _clauses(found: list[Token], words: list[int]) -> list[str]:
+    """The clause that each word is in."""
+    clauses, outer, now, before = [], [], "", ""
+    for place in words:
+        kind, text = found[place]
+        if text == "(":
+            outer.append(now)
+            now = ""
+        elif text == ")":
+            now = outer.pop() if outer else ""
+        elif kind == "word" and text.lower() in _CLAUSES and before != "distinct":
+            now = text.lower()
+        before = text.lower()
+        clauses.append(now)
+    return clauses
+
+
+def _name_column(done: list[Token], words: list[int], texts: list[str], end: int | None) -> None:
+    """Call the column of a table function as its alias, if it has one and no names of columns."""
+    if end is None:
+        return
+    at = end + 2 if texts[end + 1 : end + 2] == ["as"] else end + 1
+    if at >= len(words) or texts[at + 1 : at + 2] == ["("]:
+        return
+    kind, text = done[words[at]]
+    ends = (*texts[at + 1 : at + 2], "")[0]
+    if kind in ("word", "quoted") and ends in ("", ",", ")", "where", "group", "order", "limit", "cross", "join", ";"):
+        done[words[at]] = (kind, f"{text}({text})")
+
+
+def _is_number_of_name(texts: list[str], at: int, closing: dict[int, int]) -> bool:
+    """Whether it is CAST(CAST(… AS REGCLASS) AS OID)."""
+    inner = closing.get(at + 3, 0)
+    return (
+        texts[at + 1 : at + 4] == ["(", "cast", "("]
+        and texts[inner - 2 : inner] == ["as", "regclass"]
+        and texts[inner + 1 : inner + 4] == ["as", "oid", ")"]
+        and closing.get(at + 1) == inner + 3
+    )
+
+
+def _is_number(texts: list[str], at: int) -> bool:
+    """Whether a function's name is compared with a number, or with the number of an object."""
+    start = at - 2 if at > 1 and texts[at - 1] == "." else at
+    if start > 1 and texts[start - 1] in _COMPARED and (texts[start - 2] == "oid" or texts[start - 2].isdecimal()):
+        return True
+    following = at + 1
+    while following < len(texts) and texts[following] in _COMPARED:
+        following += 1
+    if following == at + 1 or following >= len(texts):
+        return False
+    return texts[following].isdecimal() or [*texts[following + 1 : following + 3]] == [".", "oid"]

@@ -1,0 +1,117 @@
+"""PostgreSQL's functions in words of DuckDB's: macros, each with PostgreSQL's meaning or an error.
+
+A result is at most as long as the arguments together, a few signs for each apart: no text of any length is made.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TIMES: Final = (
+    ("YYYY", "%Y"), ("MM", "%m"), ("DDD", "%j"), ("DD", "%d"), ("HH24", "%H"), ("HH12", "%I"), ("MI", "%M"),
+    ("SS", "%S"),    ("US", "%f"), ("MS", "%g"), ("Mon", "%b"), ("Dy", "%a"), ("AM", "%p"), ("PM", "%p"),
+)  # fmt: skip
+"""Parts of a format that both have; all others are refused."""
+
+
+def _translated(written: str) -> str:
+    for theirs, ours in _TIMES:
+        written = f"replace({written}, '{theirs}', '{ours}')"
+    return written
+
+
+def _format(what: str, text: str = "f") -> str:
+    """An expression, if the format is one that both have."""
+    plain = text
+    for theirs, _ in _TIMES:
+        plain = f"replace({plain}, '{theirs}', '')"
+    refused = f"error('the format ' || {text} || ' is not served: use {' '.join(name for name, _ in _TIMES)}')"
+    return f"CASE WHEN regexp_matches({plain}, '[A-Za-z%\"]') THEN {refused} ELSE {what} END"
+
+
+def _filled(count: int) -> str:
+    """`format` with so many values: each `%s`, `%I` or `%L` takes the next one.
+
+    Two per cents stand for one. They are another sign while the text is split, which it may not have itself.
+    """
+    written = "replace(f, '%%', chr(1))"
+    pieces, marks = f"regexp_split_to_array({written}, '%[sIL]')", f"regexp_extract_all({written}, '%[sIL]')"
+    parts = [f"replace({pieces}[1], chr(1), '%')"]
+    for number in range(1, count + 1):
+        value = f"a{number}::VARCHAR"
+        parts.append(
+            f"CASE WHEN len({marks}) < {number} THEN '' ELSE "
+            f"CASE {marks}[{number}] WHEN '%s' THEN coalesce({value}, '') "
+            f"WHEN '%I' THEN coalesce(pgx.quote_ident({value}), error('NULL is no name')) "
+            f"ELSE coalesce(pgx.quote_literal({value}), 'NULL') END || replace({pieces}[{number + 1}], chr(1), '%') END"
+        )
+    wrong = (
+        f"len({marks}) > {count} OR contains(regexp_replace({written}, '%[sIL]', '', 'g'), '%') OR contains(f, chr(1))"
+    )
+    return (
+        f"CASE WHEN {wrong} THEN error('format takes %s, %I and %L, one for each value') ELSE {' || '.join(parts)} END"
+    )
+
+
+_PART: Final = '("([^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*)'
+MACROS: tuple[str, ...] = (
+    "pg_my_temp_schema() AS 0",
+    "pg_is_other_temp_schema(x) AS false",
+    "string_to_array(a, b) AS CASE WHEN a = '' THEN []::VARCHAR[] WHEN b IS NULL THEN string_split(a, '') "
+    "WHEN b = '' THEN [a] ELSE string_split(a, b) END",
+    f"parse_ident(x) AS CASE WHEN regexp_full_match(trim(x), '{_PART}(\\s*\\.\\s*{_PART})*') THEN "
+    f"list_transform(regexp_extract_all(x, '{_PART}'), lambda p: CASE WHEN p[1] = '\"' THEN "
+    "replace(p[2:-2], '\"\"', '\"') ELSE lower(p) END) ELSE error('string is not a valid identifier: ' || x) END",
+    "format(f, a1) AS "
+    + _filled(1)
+    + ", "
+    + ", ".join(
+        f"(f, {', '.join(f'a{number}' for number in range(1, count + 1))}) AS {_filled(count)}" for count in (2, 3, 4)
+    ),
+    f"to_char(x, f) AS {_format(f'strftime(x::TIMESTAMP, {_translated(chr(102))})')}",
+    f"to_date(x, f) AS {_format(f'strptime(x, {_translated(chr(102))})::DATE')}",
+    f"to_timestamp(x) AS to_timestamp(x), (x, f) AS {_format(f'strptime(x, {_translated(chr(102))})::TIMESTAMPTZ')}",
+    "pg_typeof(x) AS pgx.format_type(pgx.type_oid(typeof(x)), -1)",
+    "date_bin(s, t, o) AS CASE WHEN datepart('year', s) <> 0 OR datepart('month', s) <> 0 THEN "
+    "error('timestamps cannot be binned into intervals containing months or years') ELSE time_bucket(s, t, o) END",
+    "json_agg(x) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_array(x) END",
+    "jsonb_agg(x) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_array(x) END",
+)
+TABLES: Final = {"string_to_array": "(a, b) AS TABLE SELECT pgx.string_to_array(a, b)"}
+"""Table functions, of a name that a function has, too."""
+KEYWORDS: Final = frozenset(
+    """
+    all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast
+    char character check coalesce collate collation column concurrently constraint create cross current_catalog
+    current_date current_role current_schema current_time current_timestamp current_user dec decimal default deferrable
+    desc distinct do else end except exists extract false fetch float for foreign freeze from full grant greatest group
+    grouping having ilike in initially inner inout int integer intersect interval into is isnull join lateral leading
+    least left like limit localtime localtimestamp national natural nchar none normalize not notnull null nullif numeric
+    offset on only or order out outer overlaps overlay placing position precision primary real references returning
+    right row select session_user setof similar smallint some substring symmetric table tablesample then time timestamp
+    to trailing treat trim true union unique user using values varchar variadic verbose when where window with
+    xmlattributes xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable
+    """.split()  # noqa: SIM905 - easier to read so
+)
+"""Words that PostgreSQL puts in quotation marks where they are names."""
+SAME_NAMES: Final = frozenset({"string_to_array", "to_timestamp"})
+"""Functions that DuckDB has with another meaning."""
+_NAME: Final = re.compile(r"\w+")
+_MACRO: Final = re.compile(r"\(([\w, ]*)\) AS ")
+
+
+def copies(macro: str) -> int:
+    """How often a macro has an argument in its text, at most: calls in one another have the product.
+
+    >>> copies("twice(a, b) AS a + a + b")
+    2
+    """
+    heads = list(_MACRO.finditer(macro))
+    ends = [*(head.start() for head in heads[1:]), len(macro)]
+    most = 1
+    for head, end in zip(heads, ends, strict=True):
+        words = _NAME.findall(macro[head.end() : end])
+        inner = 4 if "pgx." in macro[head.end() : end] else 1
+        most = max([most, *(words.count(name) * inner for name in _NAME.findall(head[1]))])
+    return most

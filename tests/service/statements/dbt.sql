@@ -1,0 +1,53 @@
+-- dbt-postgres 1.8: macros of its adapter that read. A model is made elsewhere: nothing is written here.
+-- columns: database, name, schema, type
+select 'dpsql' as database, tablename as name, schemaname as schema, 'table' as type
+from pg_tables where schemaname ilike 'main'
+union all
+select 'dpsql' as database, viewname as name, schemaname as schema, 'view' as type
+from pg_views where schemaname ilike 'main'
+union all
+select 'dpsql' as database, matviewname as name, schemaname as schema, 'materialized_view' as type
+from pg_matviews where schemaname ilike 'main'
+;
+-- columns: nspname
+select distinct nspname from pg_namespace
+;
+-- columns: count
+select count(*) from pg_namespace where nspname = 'main'
+;
+-- columns: column_name, data_type, character_maximum_length, numeric_precision, numeric_scale
+select column_name, data_type, character_maximum_length, numeric_precision, numeric_scale
+from "dpsql".INFORMATION_SCHEMA.columns
+where table_name = 'shown' and table_schema = 'main'
+order by ordinal_position
+;
+-- columns: table_database, table_schema, table_name, table_type, table_comment, column_name, column_index, column_type, column_comment, table_owner
+select 'dpsql' as table_database, sch.nspname as table_schema, tbl.relname as table_name,
+ case tbl.relkind when 'v' then 'VIEW' else 'BASE TABLE' end as table_type, tbl_desc.description as table_comment,
+ col.attname as column_name, col.attnum as column_index, pg_catalog.format_type(col.atttypid, col.atttypmod) as column_type, col_desc.description as column_comment, pg_get_userbyid(tbl.relowner) as table_owner
+from pg_catalog.pg_namespace sch
+join pg_catalog.pg_class tbl on tbl.relnamespace = sch.oid
+join pg_catalog.pg_attribute col on col.attrelid = tbl.oid
+left outer join pg_catalog.pg_description tbl_desc on (tbl_desc.objoid = tbl.oid and tbl_desc.objsubid = 0)
+left outer join pg_catalog.pg_description col_desc on (col_desc.objoid = tbl.oid and col_desc.objsubid = col.attnum)
+where upper(sch.nspname) = upper('main') and not pg_is_other_temp_schema(sch.oid) and tbl.relpersistence in ('p', 'u') and tbl.relkind in ('r', 'v', 'f', 'p') and col.attnum > 0 and not col.attisdropped
+order by sch.nspname, tbl.relname, col.attnum
+;
+-- columns: referenced_name, referenced_schema
+with relation as (
+    select pg_rewrite.ev_class as class, pg_rewrite.oid as id from pg_rewrite
+), class as (
+    select oid as id, relname as name, relnamespace as schema, relkind as kind from pg_class
+), dependency as (
+    select distinct pg_depend.objid as id, pg_depend.refobjid as ref from pg_depend
+), schema as (
+    select pg_namespace.oid as id, pg_namespace.nspname as name from pg_namespace where nspname != 'information_schema' and nspname not like 'pg\_%'
+), referenced as (
+    select relation.id AS id, referenced_class.name, referenced_class.schema, referenced_class.kind
+    from relation join class as referenced_class on relation.class=referenced_class.id where referenced_class.kind in ('r', 'v', 'm')
+)
+select referenced.name as referenced_name, ref_schema.name as referenced_schema from referenced join schema as ref_schema on referenced.schema = ref_schema.id
+;
+-- columns: i, b
+select * from "dpsql"."main"."shown" limit 500
+;

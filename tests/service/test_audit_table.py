@@ -1,0 +1,123 @@
+"""`dpsql audit show`: a line for each question, with what was decided."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsql.api.plain_table import plain_table
+from dpsql.service import command
+from dpsql.service.audit_log import AuditLog
+from dpsql.service.audit_table import table
+
+ASKED = {"sql": "SELECT count(*) AS n FROM t", "epsilon": 0.1}
+EVENTS = [
+    {"event": "login", "user": "ann", "address": "127.0.0.1"},
+    {"event": "login refused", "user": "eve", "address": "10.0.0.9"},
+    {"event": "statement", "user": "ann", "statement": "SELECT * FROM pg_catalog.pg_class"},
+    {"event": "statement", "user": "ann", "statement": "SELECT version()"},
+    {"event": "statement", "user": "ann", "statement": "SELECT sum(x)\n  FROM made"},
+    {"event": "statement", "user": "ann", "statement": "FROM dp_query('…', epsilon => 0.1)"},
+    {"event": "call", "user": "ann", "function": "dp_query", "arguments": ASKED, "call": "7-1", "stored": False},
+    {"event": "answered", "user": "ann", "function": "dp_query", "call": "7-1", "seconds": 0.2},
+    {"event": "call", "user": "ann", "function": "dp_query", "arguments": ASKED, "call": "7-2", "stored": True},
+    {"event": "answered", "user": "ann", "function": "dp_query", "call": "7-2", "seconds": 0.2},
+    {"event": "call", "user": "ann", "function": "dp_plan", "arguments": {"table": "t", "epsilon": 2}, "call": "7-3"},
+    {"event": "answered", "user": "ann", "function": "dp_plan", "call": "7-3", "seconds": 0.2},
+    {
+        "event": "refused",
+        "user": "ann",
+        "function": "dp_query",
+        "arguments": {**ASKED, "epsilon": 9},
+        "reason": "too much",
+    },
+    {
+        "event": "call",
+        "user": "bob",
+        "function": "dp_synthesize",
+        "arguments": {"table": "t", "epsilon": 1},
+        "call": "7-4",
+    },
+    {"event": "refused", "user": "bob", "function": "dp_synthesize", "arguments": {}, "call": "7-4", "reason": "late"},
+    {"event": "refused", "user": "eve", "statement": "DROP TABLE pg_class", "reason": "only SELECT is served"},
+    {"event": "owner", "user": "", "request": "{}"},
+]
+
+
+@pytest.fixture
+def log(tmp_path):
+    keeper = AuditLog(tmp_path / "log", "keeper")
+    AuditLog(tmp_path / "log", "front").close()
+    for event in EVENTS:
+        keeper(event)
+    keeper.close()
+    return str(tmp_path / "log")
+
+
+def shown(capsys, *arguments):
+    assert command.audit(["show", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_line_for_each_question(log, capsys):
+    head, *lines = shown(capsys, log)
+    assert head.split() == ["time", "user", "question", "epsilon", "decision"]
+    assert [line[21:].split(maxsplit=1)[0] for line in lines[:-1]] == ["eve", *["ann"] * 5, "bob", "eve"]
+    decisions = [line.rstrip()[-24:] for line in lines]
+    for line, end in zip(
+        lines,
+        [
+            "login refused",
+            "run",
+            "answered",
+            "answered again, free",
+            "answered, free",
+            "refused: too much",
+            "late",
+            "served",
+            "owner",
+        ],
+        strict=True,
+    ):
+        assert line.endswith(end), decisions
+    assert sum("SELECT count(*) AS n FROM t" in line for line in lines) == 3
+    assert not any("pg_catalog" in line or "version()" in line for line in lines)
+
+
+def test_charges_alone_and_a_user_alone(log, capsys):
+    _, *lines = shown(capsys, log, "--charges")
+    assert [line.split()[2] for line in lines] == ["ann", "ann", "bob"]
+    assert " 0.1 " in lines[0]
+    assert "dp_synthesize(t)" in lines[2]
+    assert len(shown(capsys, log, "--charges", "--user", "bob")) == 2
+    assert shown(capsys, log, "--charges", "--user", "nobody") == ["nothing was asked"]
+
+
+def test_programs_have_every_event(log, capsys):
+    events = [json.loads(line) for line in shown(capsys, log, "--json")]
+    assert [event["event"] for event in events] == [event["event"] for event in EVENTS]
+
+
+words = st.text(max_size=30)
+
+
+@given(st.lists(st.dictionaries(
+    st.sampled_from(["event", "user", "function", "arguments", "statement", "reason", "request", "time", "call", "stored"]),
+    st.one_of(words, st.sampled_from(["call", "refused", "statement", "dp_query"]), st.none(), st.dictionaries(words, words, max_size=2)),
+    max_size=7,
+), max_size=6))  # fmt: skip
+def test_whatever_users_write_a_line_is_a_line_and_the_terminal_obeys_nothing(events):
+    """Events are made of what users sent: no text of theirs adds a line, moves the cursor or turns the order around."""
+    text = table(events)
+    assert text.count("\n") <= len(events)
+    assert all(sign.isprintable() or sign == "\n" for sign in text)
+
+
+@pytest.mark.parametrize("hidden", ["\x1b[2J", "\x9b31m", "\u202e", "\r", "\x00", "\u2028"])
+def test_a_cell_hides_nothing(hidden):
+    text = plain_table(["question"], [[f"a{hidden}b"]])
+    assert hidden not in text
+    assert len(text.splitlines()) == 2
