@@ -29,7 +29,7 @@ UNITS: Final = ""
 _SINGLE: Final = 5  # numbers below have a bin each
 MOST_OF_UNIT: Final = 1000
 """The number from which on rows of a privacy unit share the last bin, unless more of them count."""
-_SINGLE_OF_UNIT: Final = 17  # a panel has as many rows of each unit, which a wider bin would blur
+SINGLE_OF_UNIT: Final = 17  # a panel has as many rows of each unit, which a wider bin would blur
 _WIDER_OF_UNIT: Final = 2  # logs and stays have units of very many rows
 _WIDER: Final = 4 / 3  # the first number of the next bin, as a part of that of the bin before
 
@@ -102,7 +102,7 @@ class Link:
         """The least number of children in each bin; the last bin is open at the top."""
         starts, start, single, wider = [], 0, _SINGLE, _WIDER
         if self.parent == UNITS:
-            start, single, wider = 1, _SINGLE_OF_UNIT, _WIDER_OF_UNIT
+            start, single, wider = 1, SINGLE_OF_UNIT, _WIDER_OF_UNIT
         while start < self.most:
             starts.append(start)
             start = start + 1 if start < single else int(start * wider + 1)

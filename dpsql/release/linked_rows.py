@@ -16,7 +16,7 @@ from dpsql.books.releases.publication import Rows
 from dpsql.books.releases.releases import Entry
 from dpsql.books.tables.links import bound_of
 from dpsql.core.marginal import Measurement
-from dpsql.core.tree import UNITS
+from dpsql.core.tree import SINGLE_OF_UNIT, UNITS
 from dpsql.core.unit_row import UnitRow
 from dpsql.evaluation.computed import computed_values
 from dpsql.evaluation.constraints import settle_bins
@@ -109,9 +109,12 @@ def _drawn(
 
 
 def _public_number(run: Run, members: Members) -> int:
-    """A number of rows that units may well have by what is public: of a table with a privacy unit its `max_rows`."""
+    """A number of rows that units may well have by what is public: of a table with a privacy unit its `max_rows`.
+
+    Numbers that share a bin are likely only where counts show them: of few units noise may be most of the rows.
+    """
     bound = bound_of(run.books, run.entry.source) if members.tree.root == UNITS else None
-    return 0 if bound is None else bound.rows
+    return 0 if bound is None else min(bound.rows, SINGLE_OF_UNIT - 1)
 
 
 def _keys_of_units(

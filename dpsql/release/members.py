@@ -9,14 +9,14 @@ from dpsql.books.ledger.store import Books
 from dpsql.books.tables.facts import constraints, declared
 from dpsql.books.tables.links import table_of, tree_of
 from dpsql.books.tables.table_keys import primary_key
-from dpsql.core.constraint import Allowed
+from dpsql.core.constraint import Allowed, Constraint
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.tree import MOST_OF_UNIT, UNITS, Link, Role, Tree
 from dpsql.engines.protocol import Engine, TableCounter
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.computed import check_bound
-from dpsql.evaluation.constraints import find_allowed, refuse_impossible
+from dpsql.evaluation.constraints import find_allowed, refuse_impossible, taken_back
 from dpsql.evaluation.key_values import check_key, check_numbers, most_numbers
 from dpsql.evaluation.roles import allowed_of_role, refuse_impossible_roles, roles_of
 from dpsql.owner.protect import as_released, domain_of
@@ -63,11 +63,27 @@ def check_members(members: Members, books: Books, *, is_paid: bool = False) -> N
     for table, member in members.of.items():
         check_installed(member.domain, is_paid=is_paid)
         if not is_paid:
+            _refuse_of_keys(member, constraints(books, table))
             refuse_impossible(member.source, member.domain, constraints(books, table))
             if (link := members.tree.link_of.get(table)) is not None:
                 refuse_impossible_roles(member.source, member.domain, link, constraints(books, table))
             if member.domain.attributes:  # else nothing can be computed from them
                 check_bound(member.source, member.domain)
+
+
+def _refuse_of_keys(member: Member, facts: Sequence[Constraint]) -> None:
+    """Refuse constraints that name a key or the column of units: synthetic rows have other values there.
+
+    Raises:
+        InvalidArgument: one does; says what mends it.
+    """
+    for one in facts:
+        if named := [name for name in one.columns if name in member.keys]:
+            raise InvalidArgument(
+                f"the constraint {one.predicate} on {member.source.name!r} names {named[0]!r}, which is numbered anew "
+                "in linked synthetic tables, so their rows would not satisfy it: leave linked out, "
+                f"{taken_back(member.source, [one.predicate])}"
+            )
 
 
 def check_request(request: Request) -> None:

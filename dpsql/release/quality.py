@@ -197,6 +197,8 @@ def outside_share(books: Books, source: str, attribute: Attribute) -> float | No
         held = entry.domain.by_name.get(attribute.name)
         if held is None or held.inner.counted != attribute.inner.counted or entry.rows is None or _is_query(entry):
             continue
+        if entry.neighbours.whole:  # parts of its units, whatever a column was called since
+            continue
         if held.outside or not attribute.closed(never_null=not held.nullable).outside:  # else it had no such cell yet
             return float(entry.report.get("outside", {}).get(attribute.name, 0.0))
     return None

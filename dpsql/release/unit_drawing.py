@@ -36,6 +36,8 @@ Of all columns, a unit would be the only one that is like itself, and lend itsel
 _LEVELS_OF_OTHERS: Final = (1.0, 0.75, *_LEVELS)
 """The same where other units lend than those that borrow."""
 _LARGEST_KEY: Final = 2**40
+_AT_ONCE: Final = 200_000
+"""Rows that borrow together: a step that can be interrupted, and needs little memory."""
 _LOOKED_AT: Final = 20_000
 """Lenders from which is learnt which columns matter."""
 
@@ -190,23 +192,27 @@ class _Drawing:
     def _later(
         self, rows: Codes, nth: Codes, up: Codes, above: Codes, unit: Codes, slots: tuple[int, int, int]
     ) -> None:
-        """Fill the second rows of a parent and those after."""
+        """Fill the second rows of a parent and those after: as many at once as there are before them."""
         upper, first, second = slots
         both = self.lending[upper] & self.lending[first] & self.lending[second]
+        held = second
         if not both.any():  # of first rows all that is known of a row
-            both, second = self.lending[upper] & self.lending[first], first
+            both, held = self.lending[upper] & self.lending[first], first
         keys = np.concatenate([self.lent[first][both], self.lent[upper][both]], axis=1)
-        lenders = _Lenders(keys, self._values(second, both), self.levels, self.generator)
-        order = np.argsort(nth, kind="stable")
-        ends = np.cumsum(np.bincount(nth)) if len(nth) else np.zeros(0, np.int64)
-        for step in range(1, len(ends)):
-            mine = order[ends[step - 1] : ends[step]]
-            whose = unit[up[mine]] if step == 1 else np.full(len(mine), -1)
-            own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
-            rows[mine[own]] = self.own[second][whose[own]]
-            left = mine[~own]
-            before = left - self.generator.integers(1, step + 1, len(left))
-            rows[left] = lenders.lend(np.concatenate([rows[before], above[up[left]]], axis=1))
+        lenders = _Lenders(keys, self._values(held, both), self.levels, self.generator)
+        mine = np.flatnonzero(nth == 1)
+        whose = unit[up[mine]]
+        own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
+        rows[mine[own]] = self.own[second][whose[own]]
+        left, start, last = mine[~own], 1, int(nth.max(initial=0))
+        while start <= last:
+            for place in range(0, len(left), _AT_ONCE):
+                self.progress.check()
+                part = left[place : place + _AT_ONCE]
+                before = part - nth[part] + self.generator.integers(0, start, len(part))
+                rows[part] = lenders.lend(np.concatenate([rows[before], above[up[part]]], axis=1))
+            start *= 2
+            left = np.flatnonzero((nth >= start) & (nth < 2 * start))
 
     def _values(self, slot: int, units: npt.NDArray[np.bool_]) -> Codes:
         """What units lend of a slot; where none has it, values by themselves, as far as they are known."""

@@ -298,7 +298,8 @@ def _implementation(facts: Facts, known: Mapping[str, Any]) -> dict[str, str]:
         entry.looked or entry.looked_facts
     )
     if facts.account.unit_column is not None:
-        limit = f" Of each {facts.account.unit_column} {counted_rows(entry.neighbours)}, chosen at random."
+        chosen = "; these two are" if entry.neighbours.whole else ","
+        limit = f" Of each {facts.account.unit_column} {counted_rows(entry.neighbours)}{chosen} chosen at random."
     return {
         "preprocessing_and_hyperparameter_tuning": (
             "Values are mapped to the cells of the declared domains, one cell for NULL and one for what lies outside."

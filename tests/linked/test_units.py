@@ -233,6 +233,7 @@ def test_a_schema_and_a_report(hospital):
     for text in words:
         assert "the number of rows counts, and what two of them hold" in text
         assert "None rows" not in text
+    assert "what two of them hold; these two are chosen at random" in words[1]
     assert "The guarantee protects single privacy units." in words[0]
     with hospital.instance.cursor() as cursor:
         verification.verify(Books(cursor, "memory"))
