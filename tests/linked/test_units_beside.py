@@ -35,13 +35,15 @@ def clinic():
 
 @pytest.mark.medium
 def test_counts_of_units_answer_no_question_about_rows(clinic):
+    run(clinic, "ALTER TABLE visits ADD ward INTEGER; UPDATE visits SET ward = rowid % 4")
+    run(clinic, "CALL dp_domain('visits', 'ward', lower := 0, upper := 2)")
     clinic.synthesize("visits", 20.0, linked=True, **QUICK)
-    clinic.sql('ALTER TABLE visits RENAME urgent TO "visits[1].urgent"')
-    run(clinic, """CALL dp_domain('visits', 'visits[1].urgent', "values" := ['false', 'true'])""")
-    for sql in ("SELECT count(*) AS n FROM visits", 'SELECT "visits[1].urgent", count(*) AS n FROM visits GROUP BY 1'):
+    clinic.sql('ALTER TABLE visits RENAME ward TO "visits[1].ward"')
+    run(clinic, "CALL dp_domain('visits', 'visits[1].ward', lower := 0, upper := 2)")
+    for sql in ("SELECT count(*) AS n FROM visits", 'SELECT "visits[1].ward", count(*) AS n FROM visits GROUP BY 1'):
         with pytest.raises(InvalidArgument, match="no earlier release measured"):
             free(clinic, sql)
-    outside = clinic.sql("SELECT outside FROM dp_domains('visits') WHERE \"column\" = 'visits[1].urgent'").fetchall()
+    outside = clinic.sql("SELECT outside FROM dp_domains('visits') WHERE \"column\" = 'visits[1].ward'").fetchall()
     assert outside == [(None,)]
     assert charges(clinic) == 1
 
