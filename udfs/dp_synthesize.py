@@ -30,7 +30,12 @@ REQUEST_PARAMETERS = (
     Parameter("prior", "VARCHAR", default=None, help="a public table, view or earlier release to lean on"),
     Parameter("reuse", "BOOLEAN", default=True, help="use what earlier releases of the table measured"),
     Parameter("release", "VARCHAR", default="", help="name of the release; a new name makes (and pays for) a new one"),
-    Parameter("linked", "BOOLEAN", default=False, help="all tables that links lead to, in one release"),
+    Parameter(
+        "linked",
+        "BOOLEAN",
+        default=False,
+        help="all tables that links lead to, in one release; or, with a privacy unit, units with their several rows",
+    ),
     *OPTIONS,
 )
 

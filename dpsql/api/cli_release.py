@@ -37,7 +37,7 @@ def add_commands(commands: Any) -> None:
     )
     synthesize.add_argument("--assume-rows", type=int, metavar="N", help="about how many rows, for the forecast")
     synthesize.add_argument("--anyway", action="store_true", help="charge even where no pair will be reliable")
-    synthesize.add_argument("--linked", action="store_true", help="all tables that links lead to, in one release")
+    synthesize.add_argument("--linked", action="store_true", help="all linked tables, or units with several rows")
     synthesize.add_argument(
         "--output",
         required=True,

@@ -66,10 +66,10 @@ def forecast_of(cursor: Cursor, resolved: Resolved, assume_rows: int | None) -> 
 
 
 def _released_rows(cursor: Cursor, resolved: Resolved) -> int | None:
-    """About how many rows the table has, by the noisy total of its newest release."""
+    """About how many rows, or units, a release would count, by the noisy total of the newest one that counted these."""
     for entry in reversed(published(Books(cursor, resolved.source.catalog), resolved.source.key)):
         total = entry.report.get("total")
-        if total:
+        if total and entry.neighbours == resolved.account.neighbours:
             return max(1, round(float(total)))
     return None
 

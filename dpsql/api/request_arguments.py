@@ -102,5 +102,5 @@ class RequestArguments(Options, total=False):
     ]
     linked: Annotated[
         bool | None,
-        "all tables that links lead to, in one release",
+        "all tables that links lead to, in one release; or, with a privacy unit, units with their several rows",
     ]

@@ -4,8 +4,10 @@ r"""Neighbours: which two tables a guarantee compares, and how far their counts 
     replace_one    one row changed; the number of rows is public
     units          all rows of one privacy unit (a patient, a client) more or less, of which at most c count;
                    the number of rows is private
+    whole units    the same without c, where units are counted, each as one row (`dpsql.core.unit_row`)
 
-All sensitivities follow from c, the rows that count of a unit, 1 where each row is one. They may all be alike, so
+All sensitivities follow from c, the rows that count of a unit, 1 where each row or unit is one. They may all be alike,
+so
 
     one count     c, or 1 (replace_one)
     a marginal    L1  c, or 2 (replace_one);   L2²  c², or 2 (replace_one)
@@ -28,6 +30,7 @@ class Neighbours:
     Attributes:
         kind: `add_remove` or `replace_one`.
         unit_rows: c, how many rows of a privacy unit count at most; None where each row is a unit of its own.
+        whole: whether privacy units are counted, each as one row, however many rows it has.
 
     >>> Neighbours("add_remove", 8).marginal_l2_squared, Neighbours.REPLACE_ONE.marginal_l2_squared
     (64, 2)
@@ -35,8 +38,10 @@ class Neighbours:
 
     kind: str
     unit_rows: int | None = None
+    whole: bool = False
 
     ADD_REMOVE: ClassVar[Neighbours]
+    UNITS: ClassVar[Neighbours]
     REPLACE_ONE: ClassVar[Neighbours]
 
     def __post_init__(self) -> None:
@@ -49,6 +54,11 @@ class Neighbours:
     def __str__(self) -> str:
         """The kind."""
         return self.kind
+
+    @property
+    def of_units(self) -> bool:
+        """Whether neighbours differ by a privacy unit with all its rows, and not by a row."""
+        return self.whole or self.unit_rows is not None
 
     @property
     def total_is_public(self) -> bool:
@@ -82,6 +92,8 @@ class Neighbours:
     @property
     def words(self) -> str:
         """By what two neighbours differ, in words."""
+        if self.whole:
+            return "all rows of one privacy unit, however many, added or removed"
         if self.unit_rows is not None:
             return f"all rows of one privacy unit, of which at most {self.unit_rows} count, added or removed"
         return "one row changed" if self.total_is_public else "one row added or removed"
@@ -89,10 +101,11 @@ class Neighbours:
     @property
     def change(self) -> str:
         """What turns a table into its neighbour, for somebody who knows no differential privacy."""
-        if self.unit_rows is not None:
+        if self.of_units:
             return "one privacy unit with all of its rows is added or removed"
         return "one row is changed into any other" if self.total_is_public else "one row is added or removed"
 
 
 Neighbours.ADD_REMOVE = Neighbours("add_remove")
+Neighbours.UNITS = Neighbours("add_remove", whole=True)
 Neighbours.REPLACE_ONE = Neighbours("replace_one")

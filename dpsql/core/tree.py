@@ -4,6 +4,11 @@
     u(x)      =  the row of the root that the keys of x lead to; rows whose key is NULL or leads nowhere have none
     bins      =  0 | 1 | 2 | 3 | 4 | 5–6 | 7–9 | 10–13 | … | most and above          (of numbers of children)
 
+A table with a privacy unit is a tree, too. Its root has no columns and is stored nowhere: its rows are the units, each
+with one row of the table at least.
+
+    bins      =  1 | 2 | … | 16 | 17–34 | 35–70 | 71–142 | … | most and above        (of numbers of a unit's rows)
+
 Values only: nothing here reads a catalogue or a row.
 """
 
@@ -19,7 +24,13 @@ from dpsql.errors import InvalidArgument
 
 MOST_CHILDREN: Final = 100
 """The number from which on children of a row share the last bin, where the owner says nothing."""
+UNITS: Final = ""
+"""The root whose rows are the units of a table with a privacy unit: what no table is called."""
 _SINGLE: Final = 5  # numbers below have a bin each
+MOST_OF_UNIT: Final = 1000
+"""The number from which on rows of a privacy unit share the last bin, unless more of them count."""
+SINGLE_OF_UNIT: Final = 17  # a panel has as many rows of each unit, which a wider bin would blur
+_WIDER_OF_UNIT: Final = 2  # logs and stays have units of very many rows
 _WIDER: Final = 4 / 3  # the first number of the next bin, as a part of that of the bin before
 
 
@@ -55,6 +66,10 @@ class Link:
 
     >>> Link("visits", "patients", ("pid",), ("pid",), most=10).starts
     (0, 1, 2, 3, 4, 5, 7, 10)
+    >>> Link("wages", UNITS, ("nr",), ("nr",), most=20).starts[-3:]
+    (16, 17, 20)
+    >>> Link("wages", UNITS, ("nr",), ("nr",), most=1000).starts[-7:]
+    (17, 35, 71, 143, 287, 575, 1000)
     """
 
     child: str
@@ -85,10 +100,12 @@ class Link:
     @property
     def starts(self) -> tuple[int, ...]:
         """The least number of children in each bin; the last bin is open at the top."""
-        starts, start = [], 0
+        starts, start, single, wider = [], 0, _SINGLE, _WIDER
+        if self.parent == UNITS:
+            start, single, wider = 1, SINGLE_OF_UNIT, _WIDER_OF_UNIT
         while start < self.most:
             starts.append(start)
-            start = start + 1 if start < _SINGLE else int(start * _WIDER + 1)
+            start = start + 1 if start < single else int(start * wider + 1)
         return (*starts, self.most)
 
 
@@ -97,7 +114,7 @@ class Tree:
     """The tables of one account.
 
     Attributes:
-        root: the table whose rows are the units.
+        root: the table whose rows are the units; `UNITS` where they are those of a privacy unit.
         links: of the tables below, a parent's before those of its children.
 
     >>> down = (Link("visits", "patients", ("pid",), ("pid",)), Link("labs", "visits", ("vid",), ("vid",)))
@@ -125,8 +142,9 @@ class Tree:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """All members, the root first, a parent before its children."""
-        return (self.root, *(link.child for link in self.links))
+        """All members that are stored, the root first, a parent before its children."""
+        below = tuple(link.child for link in self.links)
+        return below if self.root == UNITS else (self.root, *below)
 
     def children(self, table: str) -> Iterator[Link]:
         """The links of the tables right below one."""

@@ -12,6 +12,8 @@ Below a first child its own children have slots too, below others they have none
 on the unit's rows alone. So adding or removing a unit, with all its rows in all tables, adds or removes one row here
 and changes no other: counts of all cells of a clique change by at most 1 together, however many rows the unit has.
 
+Of a table with a privacy unit the row of a unit has no columns of its own. Every unit has a first child there.
+
 Values only: nothing here reads a catalogue or a row.
 """
 
@@ -28,7 +30,7 @@ import numpy as np
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.names import fold
-from dpsql.core.tree import Link, Role, Tree
+from dpsql.core.tree import UNITS, Link, Role, Tree
 from dpsql.core.workload import Workload
 
 MOST_SLOTS: Final = 2
@@ -45,12 +47,14 @@ class Slot:
         nth: which child of its role of the row in `above` it is, from 0 on.
         above: the place of the slot of its parent's row among all slots; None of the root's.
         names: in the flat domain, of the table's columns and then of the numbers of its children.
+        sure: whether every unit has it.
     """
 
     table: str
     nth: int
     above: int | None
     names: tuple[str, ...]
+    sure: bool
     role: Role | None = None
 
 
@@ -83,7 +87,7 @@ class UnitRow:
 
     Attributes:
         tree: the tables.
-        members: the domain of each; columns of keys are excluded there.
+        members: the domain of each, and of `UNITS` the empty one; columns of keys are excluded there.
     """
 
     tree: Tree
@@ -107,12 +111,15 @@ class UnitRow:
         """The root's first; a parent's before those of its children."""
         slots: list[Slot] = []
         taken: set[str] = set()
+        if self.tree.root == UNITS:  # so that no column of units is taken for one of the table
+            taken |= {fold(name) for table in self.tree.tables for name in self.members[table].names}
 
         def add(table: str, nth: int, above: int | None, role: Role | None = None) -> None:
             prefix = "" if above is None else f"{table}[{nth + 1}]." if role is None else f"{table}.{role.name}."
             names = tuple(_free(prefix + name, taken) for name in self.extended(table).names)
             place = len(slots)
-            slots.append(Slot(table, nth, above, names, role))
+            sure = above is None or (nth == 0 and slots[above].table == UNITS)
+            slots.append(Slot(table, nth, above, names, sure, role))
             if nth == 0 and role is None:
                 for link in self.tree.children(table):
                     for one in link.roles:
@@ -125,12 +132,11 @@ class UnitRow:
 
     @cached_property
     def domain(self) -> Domain:
-        """The columns of all slots; those below the root have a code for no row."""
+        """The columns of all slots; those that not every unit has have a code for no row."""
         attributes: list[Attribute] = []
         for slot in self.slots:
             own = self.extended(slot.table).attributes
-            absent = slot.above is not None
-            attributes += [replace(a, name=n, absent=absent) for a, n in zip(own, slot.names, strict=True)]
+            attributes += [replace(a, name=n, absent=not slot.sure) for a, n in zip(own, slot.names, strict=True)]
         return Domain(tuple(attributes))
 
     @cached_property
@@ -213,7 +219,7 @@ class UnitRow:
         names = dict(zip(self.extended(slot.table).names, slot.names, strict=True))
         clique, columns = tuple(names[name] for name in part.clique), tuple(names.get(n, n) for n in part.columns)
         codes, places = part.codes, part.places
-        if slot.above is None or not clique:
+        if slot.sure or not clique:
             return Allowed(clique, columns, part.predicates, codes, places)
         absent = np.array([self.domain.by_name[name].absent_code for name in clique], np.int64)
         codes = codes + (codes >= absent)
@@ -249,7 +255,7 @@ class UnitRow:
         tree = Tree(data["root"], tuple(links))
         attributes, members = iter(flat), {}
         names: Mapping[str, list[str]] = data["columns"]
-        shape = UnitRow(tree, {t: Domain(tuple(_stand_in(n) for n in names[t])) for t in tree.tables})
+        shape = UnitRow(tree, {t: Domain(tuple(_stand_in(n) for n in names[t])) for t in names})
         for slot in shape.slots:
             own = [next(attributes) for _ in slot.names][: len(names[slot.table])]
             inner = zip(own, names[slot.table], strict=True)

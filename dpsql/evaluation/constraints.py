@@ -98,7 +98,7 @@ def check_tuples(source: Source, domain: Domain, part: Sequence[Constraint]) -> 
         raise InvalidArgument(
             f"the constraints on {', '.join(a.name for a in attributes)} belong together and span {tuples} tuples of "
             f"values, more than {MOST_TUPLES}: state them over fewer or coarser columns, "
-            f"{_back(source, [constraint.predicate for constraint in part])}"
+            f"{taken_back(source, [constraint.predicate for constraint in part])}"
         )
 
 
@@ -131,7 +131,7 @@ def _allowed(empty: Empty, source: Source, domain: Domain, part: Sequence[Constr
     if not kept.any():
         raise InvalidArgument(
             f"no values of the declared domain were found that satisfy {_listed(predicates)}: correct the domain, "
-            f"{_back(source, predicates)}"
+            f"{taken_back(source, predicates)}"
         )
     names = tuple(a.name for a in attributes)
     return Allowed(names, tuple(sorted(columns)), predicates, codes[kept].astype(np.int64), places[kept])
@@ -156,7 +156,7 @@ def _listed(predicates: Sequence[str]) -> str:
     return " and ".join(map(repr, predicates))
 
 
-def _back(source: Source, predicates: Sequence[str]) -> str:
+def taken_back(source: Source, predicates: Sequence[str]) -> str:
     """How to take a constraint back, for an error message."""
     text = predicates[0].replace("'", "''")
     return f"or take it back: CALL dp_constraint('{source.name}', '{text}', remove := true)"
@@ -214,7 +214,7 @@ def _holds(
         reason = words_of_duckdb(error)
         raise InvalidArgument(
             f"predicate {_listed(predicates)} fails on the declared domain: {reason}; correct it, "
-            f"{_back(source, predicates)}"
+            f"{taken_back(source, predicates)}"
         ) from None
     finally:
         empty.unregister(frame.name)
@@ -278,7 +278,7 @@ def _settle(
                 frame[ticks[f"t{number}"]][left] = settled
     raise DpsqlError(
         f"{_listed(part.predicates)} does not hold of the drawn rows: it depends on more than their values; "
-        f"{_back(source, part.predicates)[3:]}; then the same call completes the release, free"
+        f"{taken_back(source, part.predicates)[3:]}; then the same call completes the release, free"
     )
 
 

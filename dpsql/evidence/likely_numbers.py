@@ -26,19 +26,22 @@ from dpsql.evidence.rows_by_code import RowsByCode
 _DEVIATIONS: Final = 4.0
 
 
-def likely_numbers(domain: Domain, names: Iterable[str], measured: Sequence[Measurement]) -> list[Allowed]:
+def likely_numbers(
+    domain: Domain, names: Iterable[str], measured: Sequence[Measurement], always: int = 0
+) -> list[Allowed]:
     """What rows may have in columns of numbers of children.
 
     Args:
         domain: that was measured.
         names: of the columns.
         measured: noisy answers to marginals.
+        always: numbers up to this one are likely, whatever was measured.
     """
     whole = [m for m in measured if m.least is None and m.linear is None and m.variance > 0]
     found = []
     for name in names:
         attribute = domain.by_name[name]
-        last = _last(attribute, whole)
+        last = max(_last(attribute, whole), sum(int(tick) <= always for tick in attribute.ticks[:-1]) - 1)
         special = [attribute.absent_code] if attribute.absent_code is not None else []
         codes = np.array([*range(last + 1), *special], np.int64)
         if last + 1 < attribute.regular:

@@ -105,10 +105,12 @@ def promise(budget: Budget, neighbours: Neighbours, failure: float = 0.0) -> str
 def with_rows_of(root: str, tables: Sequence[str]) -> str:
     """What a promise ends with of which a unit is a row of one table with all rows of others that lead to it.
 
+    Nothing where there are none: units of a privacy unit are what neighbours differ by already.
+
     >>> with_rows_of("patients", ["visits", "labs"])
     ' of patients, together with all its rows in visits, labs'
     """
-    return f" of {root}, together with all its rows in {', '.join(tables)}"
+    return f" of {root}, together with all its rows in {', '.join(tables)}" if tables else ""
 
 
 def _proof(budget: Budget) -> str:

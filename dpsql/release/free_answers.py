@@ -7,7 +7,8 @@ of S| times its own. All of them, weighted by the inverse of their variances, ha
 
 Only marginals whose other columns have a cell for every value (OUTSIDE; OTHER or a type's own values, and NULL where it
 may be) are summed, because the sum lacks rows without a cell. And only those that agree, within noise, with what the
-newest release measured, because the table may have changed. Nothing private is read, so nothing is charged.
+newest release measured, because the table may have changed. Releases of other neighbours counted something else, as
+privacy units in place of rows. Nothing private is read, so nothing is charged.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
     found = []
     known = visible(books, releases.published(books, resolved.source.key), resolved.by)
     for entry in reversed(known):  # the newest first
+        if entry.neighbours != resolved.account.neighbours:  # it counted units, or other rows of them
+            continue
         total = {a.name for a in entry.domain if _is_total(a, nullable=a.name in nullable)}
         held = {name: entry.domain.by_name[name] for name in wanted if name in entry.domain.by_name}
         if {name: attribute.inner.counted for name, attribute in held.items()} != wanted:

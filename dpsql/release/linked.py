@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from dpsql.core.domain import Domain
-from dpsql.core.tree import Tree
+from dpsql.core.tree import UNITS, Tree
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.source import Source
 
@@ -51,16 +51,24 @@ class Members:
         tree: of the tables.
         of: each table by what the books call it.
         asked: the one whose rows the call asks for.
+        account: the key of their account, whose secret chooses rows.
     """
 
     tree: Tree
     of: Mapping[str, Member]
     asked: str
+    account: str
 
     @cached_property
     def unit_row(self) -> UnitRow:
         """The flat domain, in which a unit is a row."""
-        return UnitRow(self.tree, {table: member.domain for table, member in self.of.items()})
+        units = {UNITS: Domain(())} if self.tree.root == UNITS else {}
+        return UnitRow(self.tree, units | {table: member.domain for table, member in self.of.items()})
+
+    @property
+    def first(self) -> Source:
+        """The first table that is stored: the root, or the one whose column is the privacy unit."""
+        return self.of[self.tree.tables[0]].source
 
     @property
     def place(self) -> int:

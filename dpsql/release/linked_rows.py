@@ -7,14 +7,16 @@ readers once the release is published, which is one commit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dpsql.books.releases import publication
 from dpsql.books.releases.publication import Rows
 from dpsql.books.releases.releases import Entry
+from dpsql.books.tables.links import bound_of
 from dpsql.core.marginal import Measurement
+from dpsql.core.tree import SINGLE_OF_UNIT, UNITS
 from dpsql.core.unit_row import UnitRow
 from dpsql.evaluation.computed import computed_values
 from dpsql.evaluation.constraints import settle_bins
@@ -24,12 +26,15 @@ from dpsql.evidence.occupied import Occupied
 from dpsql.models.model import Codes, Model
 from dpsql.owner.stand_ins import stand_ins
 from dpsql.release.drawing import rows_that_fit
-from dpsql.release.keys import number_keys, own_keys
+from dpsql.release.keys import number_keys, own_key, own_keys
 from dpsql.release.linked import Members
 from dpsql.release.members import allowed_by_role, allowed_rows, allowed_units
 from dpsql.release.pipeline import Run
 from dpsql.release.unit_drawing import DrawnTable, Rules, TooManyRows, draw_tables
 from dpsql.runtime.progress import Progress
+
+_LENDERS: Final = 50_000
+"""Units that lend rows of a privacy unit: among few, nobody is like a unit in many columns."""
 
 
 def publish_linked(
@@ -53,19 +58,23 @@ def publish_linked(
         report: what the release says of itself.
     """
     generator = np.random.default_rng()
-    numbers = likely_numbers(members.unit_row.domain, members.unit_row.numbers, measured)
+    always = _public_number(run, members)
+    numbers = likely_numbers(members.unit_row.domain, members.unit_row.numbers, measured, always)
     allowed = held.restricted([*allowed_units(members, run.books), *numbers])
     codes = model.sample(units, generator, run.progress, allowed)
     codes = codes[generator.permutation(len(codes))]
+    lenders = None
+    if units and members.tree.root == UNITS:
+        lenders = model.sample(_LENDERS, generator, run.progress, allowed)
     rules = {table: dict(allowed_by_role(members, run.books, table)) for table in members.tree.tables}
-    tables, drawn = _drawn(members, codes, generator, run.progress, rules)
+    tables, drawn = _drawn(members, codes, lenders, generator, run.progress, rules)
     report = dict(report)
     if drawn < len(codes):
         words = f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
         report["rows"] = "; ".join(word for word in (report.get("rows"), words) if word)
     run.progress.stage("storing")
     parts: list[Rows] = []
-    keys: dict[str, dict[str, Key]] = {}
+    keys = _keys_of_units(members, tables, generator)
     for table in members.tree.tables:
         keys[table] = _keys(members, table, tables[table], keys, generator)
         parts.append(_rows(run, members, table, tables[table], keys[table], generator))
@@ -74,7 +83,12 @@ def publish_linked(
 
 
 def _drawn(
-    members: Members, codes: Codes, generator: np.random.Generator, progress: Progress, rules: Rules
+    members: Members,
+    codes: Codes,
+    lenders: Codes | None,
+    generator: np.random.Generator,
+    progress: Progress,
+    rules: Rules,
 ) -> tuple[dict[str, DrawnTable], int]:
     """The tables of drawn units, and of how many: noise may be larger than the numbers of children."""
     unit_row: UnitRow = members.unit_row
@@ -83,12 +97,35 @@ def _drawn(
         fits = rows_that_fit(unit_row.extended(table))
         own = own_keys(members.tree, table, member.keys, member.primary)
         most[table] = min(fits, most_numbers(member.source, own))
-    units = min(len(codes), most[members.tree.root])
+    if unit_row.tree.root == UNITS:
+        (link,) = unit_row.tree.links
+        most[UNITS] = most_numbers(members.first, link.references)
+    units = min(len(codes), most[unit_row.tree.root])
     while True:
         try:
-            return draw_tables(unit_row, codes[:units], generator, progress, most, rules), units
+            return draw_tables(unit_row, codes[:units], lenders, generator, progress, most, rules), units
         except TooManyRows:
             units //= 2
+
+
+def _public_number(run: Run, members: Members) -> int:
+    """A number of rows that units may well have by what is public: of a table with a privacy unit its `max_rows`.
+
+    Numbers that share a bin are likely only where counts show them: of few units noise may be most of the rows.
+    """
+    bound = bound_of(run.books, run.entry.source) if members.tree.root == UNITS else None
+    return 0 if bound is None else min(bound.rows, SINGLE_OF_UNIT - 1)
+
+
+def _keys_of_units(
+    members: Members, tables: Mapping[str, DrawnTable], generator: np.random.Generator
+) -> dict[str, dict[str, Key]]:
+    """Of a table with a privacy unit, the value that each unit has there; of other trees nothing."""
+    if members.tree.root != UNITS:
+        return {}
+    (link,) = members.tree.links
+    units = len(tables[UNITS].codes)
+    return {UNITS: {name: own_key(members.first.column(name).type, units, generator) for name in link.references}}
 
 
 def _keys(
@@ -131,6 +168,6 @@ def _stated(members: Members, table: str, drawn: DrawnTable) -> dict[str, Any]:
         stated["primary"] = list(primary)
     if unique := [list(names) for names in sorted(named) if members.is_unique(table, names)]:
         stated["unique"] = unique
-    if link is not None:
+    if link is not None and link.parent != UNITS:
         stated |= {"parent": link.parent, "key": list(link.key), "references": list(link.references)}
     return stated

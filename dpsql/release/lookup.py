@@ -19,6 +19,8 @@ from dpsql.books.tables.links import beside, declared_beside, link_of, unit_colu
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_family import LinearFamily
+from dpsql.core.neighbours import Neighbours
+from dpsql.core.tree import UNITS
 from dpsql.core.workload import Workload
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, declare_bins
@@ -90,7 +92,9 @@ def _look_up_linked(request: Request, books: Books, asked: Source) -> TableFacts
     account = chargeable(books, root)
     asked_delta(account, request.epsilon, request.delta)
     members = look_up_members(books, asked, account)
-    domain, source = members.unit_row.domain, members.of[root.key].source
+    if members.tree.root == UNITS:
+        account = replace(account, neighbours=Neighbours.UNITS)
+    domain, source = members.unit_row.domain, members.first
     check_rows_fit(request.rows, domain)
     alone = alone_for(books, request.by)
     return TableFacts(source, account, domain, members.unit_row.workload(), alone=alone, linked=members)

@@ -9,14 +9,14 @@ from dpsql.books.ledger.store import Books
 from dpsql.books.tables.facts import constraints, declared
 from dpsql.books.tables.links import table_of, tree_of
 from dpsql.books.tables.table_keys import primary_key
-from dpsql.core.constraint import Allowed
+from dpsql.core.constraint import Allowed, Constraint
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.tree import Link, Role, Tree
+from dpsql.core.tree import MOST_OF_UNIT, UNITS, Link, Role, Tree
 from dpsql.engines.protocol import Engine, TableCounter
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.computed import check_bound
-from dpsql.evaluation.constraints import find_allowed, refuse_impossible
+from dpsql.evaluation.constraints import find_allowed, refuse_impossible, taken_back
 from dpsql.evaluation.key_values import check_key, check_numbers, most_numbers
 from dpsql.evaluation.roles import allowed_of_role, refuse_impossible_roles, roles_of
 from dpsql.owner.protect import as_released, domain_of
@@ -30,8 +30,8 @@ from dpsql.release.request import Request
 def unit_counter(members: Members, engine: Engine, books: Books, before: Callable[[], object] | None) -> TableCounter:
     """Counts units' rows."""
     sources = {table: member.source for table, member in members.of.items()}
-    account, roles = (books.catalog, members.tree.root), roles_of(members.unit_row, sources)
-    return engine.unit_counter(sources, members.unit_row, account, roles=roles, before=before)
+    roles = roles_of(members.unit_row, sources)
+    return engine.unit_counter(sources, members.unit_row, (books.catalog, members.account), roles=roles, before=before)
 
 
 def allowed_rows(members: Members, books: Books, table: str) -> list[Allowed]:
@@ -63,11 +63,27 @@ def check_members(members: Members, books: Books, *, is_paid: bool = False) -> N
     for table, member in members.of.items():
         check_installed(member.domain, is_paid=is_paid)
         if not is_paid:
+            _refuse_of_keys(member, constraints(books, table))
             refuse_impossible(member.source, member.domain, constraints(books, table))
             if (link := members.tree.link_of.get(table)) is not None:
                 refuse_impossible_roles(member.source, member.domain, link, constraints(books, table))
             if member.domain.attributes:  # else nothing can be computed from them
                 check_bound(member.source, member.domain)
+
+
+def _refuse_of_keys(member: Member, facts: Sequence[Constraint]) -> None:
+    """Refuse constraints that name a key or the column of units: synthetic rows have other values there.
+
+    Raises:
+        InvalidArgument: one does; says what mends it.
+    """
+    for one in facts:
+        if named := [name for name in one.columns if name in member.keys]:
+            raise InvalidArgument(
+                f"the constraint {one.predicate} on {member.source.name!r} names {named[0]!r}, which is numbered anew "
+                "in linked synthetic tables, so their rows would not satisfy it: leave linked out, "
+                f"{taken_back(member.source, [one.predicate])}"
+            )
 
 
 def check_request(request: Request) -> None:
@@ -85,28 +101,36 @@ def check_request(request: Request) -> None:
 
 
 def look_up_members(books: Books, asked: Source, account: Account) -> Members:
-    """The tree that a table is in.
+    """The tree that a table is in; where no links lead to it, the one of its privacy unit.
 
     Raises:
         InvalidArgument: it is in none, or its units are not the rows of the root; says what helps.
         NotDeclared: a column has no domain.
     """
-    tree = tree_of(books, asked.key)
+    tree = tree_of(books, asked.key) or _tree_of_units(asked, account)
     if tree is None:
         raise InvalidArgument(
-            f"linked := true, but no table is linked to {asked.name!r}: say CALL dp_link('child', {asked.name!r}) "
-            "first, or leave linked out"
+            f"linked := true, but no table is linked to {asked.name!r}, and its rows are no rows of a privacy unit: "
+            f"say CALL dp_link('child', {asked.name!r}) first, or leave linked out"
         )
-    if account.unit_column is not None or account.neighbours.total_is_public:
-        what = "privacy_unit" if account.unit_column is not None else "neighbours := 'replace_one'"
+    if account.neighbours.total_is_public:
         raise InvalidArgument(
-            f"{tree.root!r} is protected with {what}, and in a linked release a unit is a row of the root that may be "
-            "there or not: protect a table that has one row for each person, without either"
+            f"{tree.root!r} is protected with neighbours := 'replace_one', and in a linked release a unit is a row of "
+            "the root that may be there or not: protect a table that has one row for each person, without it"
         )
     members = {table: _member(books, tree, table) for table in tree.tables}
     for link in tree.links:
         _check_numbers(tree, link, members)
-    return Members(tree, members, asked.key)
+    return Members(tree, members, asked.key, account.source)
+
+
+def _tree_of_units(asked: Source, account: Account) -> Tree | None:
+    """The tree of a table with a privacy unit: its units, and below them its rows."""
+    if account.unit_column is None:
+        return None
+    most = max(MOST_OF_UNIT, account.neighbours.unit_rows or 0)
+    key = (account.unit_column,)
+    return Tree(UNITS, (Link(asked.key, UNITS, key, key, most),))
 
 
 def _check_numbers(tree: Tree, link: Link, members: Mapping[str, Member]) -> None:
@@ -115,19 +139,21 @@ def _check_numbers(tree: Tree, link: Link, members: Mapping[str, Member]) -> Non
     Raises:
         InvalidArgument: one does; says what mends it.
     """
-    child, parent = members[link.child], members[link.parent]
+    child = members[link.child]
+    parent = child if link.parent == UNITS else members[link.parent]
     for mine, theirs in zip(link.key, link.references, strict=True):
         kind = parent.source.column(theirs).type
         why = f"it leads to {theirs!r} of {parent.source.name!r}, so give it that one's type, {kind}"
         check_numbers(child.source, mine, most_numbers(parent.source, [theirs]), why)
     for name in {*child.keys} - {*link.key} - {*own_keys(tree, link.child, child.keys, child.primary)}:
-        why = f"a row of {parent.source.name!r} has up to {link.most_rows:,} rows there, so give it a larger type"
+        whose = "unit" if link.parent == UNITS else "row"
+        why = f"a {whose} of {parent.source.name!r} has up to {link.most_rows:,} rows there, so give it a larger type"
         check_numbers(child.source, name, link.most_rows, why)
 
 
 def find_root(books: Books, asked: Source) -> Source:
-    """The table whose rows are the units of a tree."""
-    return table_of(books, account_key(books, asked.key))
+    """The table whose rows are the units of a tree, or whose column is the privacy unit."""
+    return asked if tree_of(books, asked.key) is None else table_of(books, account_key(books, asked.key))
 
 
 def _member(books: Books, tree: Tree, table: str) -> Member:

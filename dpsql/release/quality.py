@@ -57,7 +57,7 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
     counter = _synthetic(cursor, books, entry)
     try:
         predicted = frozenset(entry.report.get("reliable_pairs", ()))
-        found = judge(entry.domain, measurements(books, entry), counter, entry.rows or 0, check, predicted)
+        found = judge(entry.domain, measurements(books, entry), counter, _counted(entry, counter), check, predicted)
     finally:
         counter.close()
     return replace(found, numbers=tuple(_numbers(cursor, books, entry, found, check)))
@@ -70,7 +70,7 @@ def _numbers(
     table = rows_table(books.catalog, entry)
     for column in judgement.columns:
         attribute = entry.domain.by_name[column.name]
-        if column.name not in entry.columns or not is_of_numbers(attribute):  # of linked tables those of the root
+        if column.name not in entry.columns or not is_of_numbers(attribute):  # of linked tables those of the first
             continue
         if check is not None:
             check()
@@ -95,7 +95,7 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     answers = measurements(books, entry)
     total = Estimates(entry.domain, answers).total or float(entry.report.get("total") or entry.rows or 1)
-    scale = total / max(1, entry.rows or 1)
+    scale = total / max(1, _counted(entry, counter))
 
     def add(clique: Clique, kind: str, stddev: float, counts: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
         distance = float(np.abs(counts - values).sum()) / total
@@ -215,6 +215,8 @@ def outside_share(books: Books, source: str, attribute: Attribute) -> float | No
         held = entry.domain.by_name.get(attribute.name)
         if held is None or held.inner.counted != attribute.inner.counted or entry.rows is None or _is_query(entry):
             continue
+        if entry.neighbours.whole:  # parts of its units, whatever a column was called since
+            continue
         if held.outside or not attribute.closed(never_null=not held.nullable).outside:  # else it had no such cell yet
             return float(entry.report.get("outside", {}).get(attribute.name, 0.0))
     return None
@@ -225,6 +227,11 @@ def _is_query(entry: Entry) -> bool:
     return "query" in json.loads(entry.request)
 
 
+def _counted(entry: Entry, counter: TableCounter) -> int:
+    """How many rows, or units, of a release were counted."""
+    return int(counter.marginal(()).counts[0]) if entry.neighbours.whole else entry.rows or 0
+
+
 def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
     """Counts of a release's synthetic rows, which are the host's; of a linked release of its units' rows."""
     if entry.linked is not None:
@@ -232,7 +239,7 @@ def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
         places = enumerate(unit_row.tree.tables)
         sources = {table: releases.rows_source(books, entry, place) for place, table in places}
         called = {table: replace(source, name=(split_name(table) or (table,))[-1]) for table, source in sources.items()}
-        return engine_of(cursor, sources[unit_row.tree.root]).unit_counter(
+        return engine_of(cursor, sources[unit_row.tree.tables[0]]).unit_counter(
             sources, unit_row, None, roles=roles_of(unit_row, called)
         )
     table = rows_table(books.catalog, entry)

@@ -37,7 +37,7 @@ class Request:
         options: of the mechanism.
         search_path: the caller's, for a bare table name.
         by: the user who asks; empty for the owner.
-        linked: whether the release is of all tables that links lead to.
+        linked: whether the release is of all tables that links lead to, or of whole privacy units.
     """
 
     table: str

@@ -33,7 +33,11 @@ _LEVELS: Final = (0.5, 0.25)
 
 Of all columns, a unit would be the only one that is like itself, and lend itself its own second child as the third.
 """
+_LEVELS_OF_OTHERS: Final = (1.0, 0.75, *_LEVELS)
+"""The same where other units lend than those that borrow."""
 _LARGEST_KEY: Final = 2**40
+_AT_ONCE: Final = 200_000
+"""Rows that borrow together: a step that can be interrupted, and needs little memory."""
 _LOOKED_AT: Final = 20_000
 """Lenders from which is learnt which columns matter."""
 
@@ -60,6 +64,7 @@ class DrawnTable:
 def draw_tables(
     unit_row: UnitRow,
     units: Codes,
+    lenders: Codes | None,
     generator: np.random.Generator,
     progress: Progress,
     most: Mapping[str, int],
@@ -70,6 +75,7 @@ def draw_tables(
     Args:
         unit_row: the flat domain.
         units: codes of drawn units in it, shape (units, columns).
+        lenders: of other units, which lend what a unit's own row does not say; None if `units` lend to each other.
         generator: of the draws.
         progress: notified between tables.
         most: how many rows each table may have.
@@ -78,7 +84,9 @@ def draw_tables(
     Raises:
         TooManyRows: a table would have more.
     """
-    drawing = _Drawing(unit_row, units, generator, progress, most, rules)
+    levels = _LEVELS if lenders is None else _LEVELS_OF_OTHERS
+    lenders = units if lenders is None else lenders
+    drawing = _Drawing(unit_row, units, lenders, levels, generator, progress, most, rules)
     root = unit_row.slots[0]
     drawing.grow(root.table, drawing.own[0], np.arange(len(units)), None)
     return drawing.tables
@@ -89,12 +97,15 @@ class _Drawing:
     """The work of `draw_tables`.
 
     Attributes:
-        own: for each slot the codes of its table's columns and numbers, shape (units, columns).
-        there: for each slot which units have it whole.
+        own, there: of `units` by `_slots_of`.
+        lent, lending: of `lenders` likewise.
+        levels: see `_LEVELS`.
     """
 
     unit_row: UnitRow
     units: Codes
+    lenders: Codes
+    levels: Sequence[float]
     generator: np.random.Generator
     progress: Progress
     most: Mapping[str, int]
@@ -102,14 +113,12 @@ class _Drawing:
     tables: dict[str, DrawnTable] = field(default_factory=dict)
     own: list[Codes] = field(init=False)
     there: list[npt.NDArray[np.bool_]] = field(init=False)
+    lent: list[Codes] = field(init=False)
+    lending: list[npt.NDArray[np.bool_]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.own, self.there = [], []
-        for place in self.unit_row.places:
-            attributes, codes = self.unit_row.domain.attributes[place], self.units[:, place]
-            absent = np.array([-1 if a.absent_code is None else a.absent_code for a in attributes])
-            self.there.append((codes != absent).all(axis=1))
-            self.own.append(codes - ((codes > absent) & (absent >= 0)))
+        self.own, self.there = _slots_of(self.unit_row, self.units)
+        self.lent, self.lending = _slots_of(self.unit_row, self.lenders)
 
     def grow(self, table: str, rows: Codes, unit: Codes, up: Codes | None) -> None:
         """Keep the rows of a table, and draw those below.
@@ -152,8 +161,8 @@ class _Drawing:
         """The first row of a slot's role of each row above, and whose it is; -1 where it is lent."""
         upper = self.unit_row.slots[slot].above
         assert upper is not None
-        both = self.there[upper] & self.there[slot]
-        lenders = _Lenders(self.own[upper][both], self._values(slot, both), self.generator)
+        both = self.lending[upper] & self.lending[slot]
+        lenders = _Lenders(self.lent[upper][both], self._values(slot, both), self.levels, self.generator)
         rows, owner = np.zeros((len(whose), self.own[slot].shape[1]), np.int64), np.full(len(whose), -1)
         own = (whose >= 0) & self.there[slot][whose]
         rows[own], owner[own] = self.own[slot][whose[own]], whose[own]
@@ -183,31 +192,46 @@ class _Drawing:
     def _later(
         self, rows: Codes, nth: Codes, up: Codes, above: Codes, unit: Codes, slots: tuple[int, int, int]
     ) -> None:
-        """Fill the second rows of a parent and those after."""
+        """Fill the second rows of a parent and those after: as many at once as there are before them."""
         upper, first, second = slots
-        both = self.there[upper] & self.there[first] & self.there[second]
+        both = self.lending[upper] & self.lending[first] & self.lending[second]
+        held = second
         if not both.any():  # of first rows all that is known of a row
-            both, second = self.there[upper] & self.there[first], first
-        keys = np.concatenate([self.own[first][both], self.own[upper][both]], axis=1)
-        lenders = _Lenders(keys, self._values(second, both), self.generator)
-        order = np.argsort(nth, kind="stable")
-        ends = np.cumsum(np.bincount(nth)) if len(nth) else np.zeros(0, np.int64)
-        for step in range(1, len(ends)):
-            mine = order[ends[step - 1] : ends[step]]
-            whose = unit[up[mine]] if step == 1 else np.full(len(mine), -1)
-            own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
-            rows[mine[own]] = self.own[second][whose[own]]
-            left = mine[~own]
-            before = left - self.generator.integers(1, step + 1, len(left))
-            rows[left] = lenders.lend(np.concatenate([rows[before], above[up[left]]], axis=1))
+            both, held = self.lending[upper] & self.lending[first], first
+        keys = np.concatenate([self.lent[first][both], self.lent[upper][both]], axis=1)
+        lenders = _Lenders(keys, self._values(held, both), self.levels, self.generator)
+        mine = np.flatnonzero(nth == 1)
+        whose = unit[up[mine]]
+        own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
+        rows[mine[own]] = self.own[second][whose[own]]
+        left, start, last = mine[~own], 1, int(nth.max(initial=0))
+        while start <= last:
+            for place in range(0, len(left), _AT_ONCE):
+                self.progress.check()
+                part = left[place : place + _AT_ONCE]
+                before = part - nth[part] + self.generator.integers(0, start, len(part))
+                rows[part] = lenders.lend(np.concatenate([rows[before], above[up[part]]], axis=1))
+            start *= 2
+            left = np.flatnonzero((nth >= start) & (nth < 2 * start))
 
     def _values(self, slot: int, units: npt.NDArray[np.bool_]) -> Codes:
         """What units lend of a slot; where none has it, values by themselves, as far as they are known."""
         if units.any():
-            return self.own[slot][units]
+            return self.lent[slot][units]
         held = self.unit_row.slots[slot]
         rules = self.rules[held.table][held.role]
         return _any_values(self.unit_row, held, self.own[slot], rules, self.generator)
+
+
+def _slots_of(unit_row: UnitRow, units: Codes) -> tuple[list[Codes], list[npt.NDArray[np.bool_]]]:
+    """For each slot the codes of its table's columns and numbers, and which units have it whole."""
+    own, there = [], []
+    for place in unit_row.places:
+        attributes, codes = unit_row.domain.attributes[place], units[:, place]
+        absent = np.array([-1 if a.absent_code is None else a.absent_code for a in attributes])
+        there.append((codes != absent).all(axis=1))
+        own.append(codes - ((codes > absent) & (absent >= 0)))
+    return own, there
 
 
 def _any_values(
@@ -238,11 +262,12 @@ class _Lenders:
     Args:
         keys: by which likeness goes, shape (lenders, columns).
         values: what they lend, shape (lenders, columns); where there is no lender what anyone gets.
+        levels: see `_LEVELS`.
         generator: of the draws.
     """
 
-    def __init__(self, keys: Codes, values: Codes, generator: np.random.Generator) -> None:
-        self._keys, self._values, self._generator = keys, values, generator
+    def __init__(self, keys: Codes, values: Codes, levels: Sequence[float], generator: np.random.Generator) -> None:
+        self._keys, self._values, self._levels, self._generator = keys, values, levels, generator
         weights = [_told(keys[:, place], values) for place in range(keys.shape[1])] if len(keys) else []
         self._order = sorted(range(len(weights)), key=lambda place: -weights[place])
 
@@ -250,7 +275,7 @@ class _Lenders:
         """What a lender that is as alike as there is any lends to each row."""
         chosen = self._generator.integers(0, len(self._values), len(wanted))
         left = np.arange(len(wanted)) if self._order else np.zeros(0, np.int64)
-        for part in _LEVELS:
+        for part in self._levels:
             columns = self._order[: max(1, round(part * len(self._order)))]
             if not len(left):
                 break

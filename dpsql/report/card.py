@@ -24,7 +24,7 @@ from dpsql.core.digits import up
 from dpsql.core.domain import Attribute
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.promised import bound, excess_words
-from dpsql.report.facts import Facts
+from dpsql.report.facts import Facts, counted_rows
 
 OPEN: Final = "To be stated by the publisher."
 """What stands where only the publisher knows."""
@@ -247,7 +247,7 @@ def _loss(facts: Facts) -> dict[str, Any]:
         "privacy_unit": f"One row of {entry.source}" if unit is None else f"All rows with the same {unit}",
         "privacy_unit_details": f"Adjacent tables differ by {entry.neighbours.words}.",
     }
-    if unit is None and total is not None:
+    if total is not None and (unit is None or entry.neighbours.whole):
         reach = facts.judgement.total_reach
         found["number_of_privacy_units"] = (
             f"About {max(0.0, total):,.0f} by noisy counts; the 95 % interval is {max(0.0, total - reach):,.0f} to "
@@ -300,8 +300,8 @@ def _implementation(facts: Facts, known: Mapping[str, Any]) -> dict[str, str]:
         entry.looked or entry.looked_facts
     )
     if facts.account.unit_column is not None:
-        most = entry.neighbours.unit_rows
-        limit = f" Of each {facts.account.unit_column} at most {most} rows count, chosen at random."
+        chosen = "; these two are" if entry.neighbours.whole else ","
+        limit = f" Of each {facts.account.unit_column} {counted_rows(entry.neighbours)}{chosen} chosen at random."
     return {
         "preprocessing_and_hyperparameter_tuning": (
             "Values are mapped to the cells of the declared domains, one cell for NULL and one for what lies outside."

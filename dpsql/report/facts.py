@@ -15,6 +15,7 @@ from dpsql.books.releases.releases import Entry
 from dpsql.books.tables.facts import constraints
 from dpsql.books.tables.owner_facts import fact_of, listed_roles, tables_of
 from dpsql.core.domain import Attribute
+from dpsql.core.neighbours import Neighbours
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.account import Account
 from dpsql.release.judgement import Judgement
@@ -140,6 +141,17 @@ def collect(books: Books, entry: Entry, judgement: Judgement) -> Facts:
         noise=tuple(sorted({m.noise for m in answers if m.variance > 0})),
         constraints=tuple(_constraints(books, entry)),
     )
+
+
+def counted_rows(neighbours: Neighbours) -> str:
+    """What counts of a privacy unit, in words.
+
+    >>> counted_rows(Neighbours("add_remove", 8)), counted_rows(Neighbours.UNITS)
+    ('at most 8 rows count', 'the number of rows counts, and what two of them hold')
+    """
+    if neighbours.whole:
+        return "the number of rows counts, and what two of them hold"
+    return f"at most {neighbours.unit_rows} rows count"
 
 
 def _constraints(books: Books, entry: Entry) -> list[str]:

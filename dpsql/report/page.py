@@ -28,7 +28,7 @@ from dpsql.release.judgement import JudgedColumn, JudgedPair
 from dpsql.release.verdict import points
 from dpsql.report import charts
 from dpsql.report.column_chart import column_chart
-from dpsql.report.facts import Facts
+from dpsql.report.facts import Facts, counted_rows
 from dpsql.report.numbers import figure_rows, in_cells
 from dpsql.report.periods import periods_of
 
@@ -186,9 +186,9 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
 def guarantee_words(facts: Facts) -> list[str]:
     """The promise of a release, for somebody who knows no differential privacy."""
     entry = facts.entry
-    protected = "single rows" if entry.neighbours.unit_rows is None else "single privacy units"
+    protected = "single privacy units" if entry.neighbours.of_units else "single rows"
     with_rows, linked = "", entry.linked
-    if linked is not None:
+    if linked is not None and not entry.neighbours.whole:
         with_rows = f" with all its rows in {', '.join(tables_of(linked)[1:])}"
         protected = f"single rows of {linked['root']}, each{with_rows}"
     found = [
@@ -260,7 +260,7 @@ def measured_words(facts: Facts) -> list[str]:
         )
     unit = facts.account.unit_column
     if unit is not None:
-        found.append(f"Of each value of {unit} at most {entry.neighbours.unit_rows} rows count.")
+        found.append(f"Of each value of {unit} {counted_rows(entry.neighbours)}.")
     return found
 
 

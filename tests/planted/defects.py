@@ -467,6 +467,18 @@ DEFECTS = (
     Defect("a linked release hides what was read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "        for table in tables_of(linked):\n            held", "        for table in tables_of(linked)[:1]:\n            held", ("tests/linked/test_looked.py",)),
     Defect("a linked release hides facts that were read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "for table in tables_of(linked) for one in", "for table in tables_of(linked)[:1] for one in", ("tests/linked/test_looked.py",)),
     Defect("a query hides what was read off the rows of tables above", "dpsql/books/tables/owner_facts.py", "        for table in self._tables_above(source):\n", "        for table in ():\n", ("tests/linked/test_looked.py",)),
+    # units of one table as a tree
+    Defect("a privacy unit is as many units as it has rows", "dpsql/engines/duckdb/unit_rows.py", ".where(there).group_by(key.copy())", ".where(there).group_by(key.copy(), exp.column(\"content\"))", ("tests/linked/test_units.py",)),
+    Defect("a sample of privacy units depends on where rows are stored", "dpsql/engines/duckdb/unit_rows.py", "exp.Window(this=exp.RowNumber(), order=_ordered(exp.column(\"content\")))", "exp.Window(this=exp.RowNumber(), order=_ordered(exp.func(\"random\", dialect=\"duckdb\")))", ("tests/linked/test_units.py",)),
+    Defect("rows without a privacy unit make one", "dpsql/engines/duckdb/unit_rows.py", "there = exp.Not(this=exp.Is(this=key.copy(), expression=exp.null()))", "there = exp.true()", ("tests/linked/test_units.py",)),
+    Defect("a release of units promises as one of bounded rows", "dpsql/books/releases/releases.py", "    return stated if linked is None or linked[\"root\"] != UNITS else Neighbours.UNITS\n", "    return stated\n", ("tests/linked/test_units.py",)),
+    Defect("a release of rows takes votes of units for counts of rows", "dpsql/books/releases/reuse.py", "        if other.neighbours != entry.neighbours:", "        if False:", ("tests/linked/test_units.py",)),
+    Defect("a count of rows is answered by a number of units", "dpsql/release/free_answers.py", "        if entry.neighbours != resolved.account.neighbours:", "        if False:", ("tests/linked/test_units_beside.py",)),
+    Defect("a prediction for rows is by the number of units", "dpsql/api/forecast.py", "if total and entry.neighbours == resolved.account.neighbours:", "if total:", ("tests/linked/test_units_beside.py",)),
+    Defect("parts of units are shown as parts of rows", "dpsql/release/quality.py", "        if entry.neighbours.whole:", "        if False:", ("tests/linked/test_units_beside.py",)),
+    Defect("rows of a unit are lent without a look at interrupts", "dpsql/release/unit_drawing.py", "                self.progress.check()\n                part", "                part", ("tests/linked/test_units_beside.py",)),
+    Defect("max_rows decides how many rows come out", "dpsql/release/linked_rows.py", "min(bound.rows, SINGLE_OF_UNIT - 1)", "bound.rows", ("tests/linked/test_units_beside.py",)),
+    Defect("a constraint on a key is not met in silence", "dpsql/release/members.py", "            _refuse_of_keys(member, constraints(books, table))\n", "", ("tests/linked/test_units_beside.py",)),
     # a script predicts what the command that it names predicts
     Defect("a forecast of init is of other columns than the release's", "dpsql/api/proposing/forecast.py", "kept if priced else None", "kept[:-1]", ("tests/api/test_init_forecast.py",)),
     Defect("cells at the end of an amount are mostly noise", "dpsql/api/proposing/looked_numbers.py", "least = max(LEAST, min(rows.of_cell, others // _FEWEST))", "least = LEAST", ("tests/api/test_init_forecast.py",)),

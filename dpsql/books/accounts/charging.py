@@ -15,7 +15,7 @@ from dpsql.books.ledger.migration import migrate
 from dpsql.books.ledger.statements import read
 from dpsql.books.ledger.store import Books
 from dpsql.books.people import limits, people, visible_names
-from dpsql.books.releases.releases import Entry, find_release, has_published, with_looked
+from dpsql.books.releases.releases import Entry, find_release, has_published, neighbours_of, with_looked
 from dpsql.core.domain import Domain
 from dpsql.engines.duckdb.settings import check_owned
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget
@@ -224,7 +224,8 @@ def _entry(books: Books, asked: Charge, before: Point, account: Account) -> Entr
     recorded = json.dumps({**request, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
     promise = asked.guarantee + (BESIDE if earlier and request.get("reuse") else "")
     rho, gdp = (floor_units(spent) * RHO_UNIT for spent in (asked.budget.rho, asked.budget.gdp))
-    charged_for = (asked.domain, asked.mechanism, rho, gdp, account.neighbours, promise)
+    neighbours = neighbours_of(asked.request, account.neighbours)
+    charged_for = (asked.domain, asked.mechanism, rho, gdp, neighbours, promise)
     promised = (asked.budget.epsilon, asked.budget.delta, asked.failure or 0.0)
     entry = Entry(asked.key, 0, asked.source, recorded, *charged_for, "reserved", None, {}, *promised)
     return with_looked(books, [entry])[0]

@@ -20,6 +20,7 @@ from dpsql.books.ledger.store import Books
 from dpsql.books.tables.owner_facts import Looked, columns_of, stated_as, tables_of
 from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.tree import UNITS
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.source import Column, Source
 from dpsql.privacy.accounting import RHO_UNIT, Budget
@@ -112,9 +113,9 @@ class Entry:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of its rows that have a domain, and the excluded ones; of a linked release those of the root."""
+        """The columns of its rows that have a domain, and the excluded ones; of a linked release of its first table."""
         if (linked := self.linked) is not None:
-            return columns_of(linked, linked["root"])
+            return columns_of(linked, tables_of(linked)[0])
         return (*self.domain.names, *(attribute.name for attribute in self.domain.excluded))
 
     @property
@@ -259,12 +260,23 @@ def _entry(books: Books, row: Sequence[Any], charges: Mapping[int, str]) -> Entr
         "domain": Domain.from_json(known["domain"]),
         "rho": known["rho"] * RHO_UNIT,
         "gdp": known["gdp"] * RHO_UNIT,
-        "neighbours": Neighbours(known["neighbours"], known.pop("unit_rows")),
+        "neighbours": neighbours_of(known["request"], Neighbours(known["neighbours"], known.pop("unit_rows"))),
         "state": _state(books, key) if state == "reserved" else state,
         "report": json.loads(report) if report else {},
         "recorded": known.pop("guarantee"),
     }
     return Entry(**known)
+
+
+def neighbours_of(request: str, stated: Neighbours) -> Neighbours:
+    """By what neighbours of a release differ: as those of its account, unless its units are counted as a row each.
+
+    Args:
+        request: the canonical request, which says so.
+        stated: those of the account, or as the books have them.
+    """
+    linked = json.loads(request).get("linked")
+    return stated if linked is None or linked["root"] != UNITS else Neighbours.UNITS
 
 
 def _of_charge(text: str | None) -> dict[str, Any]:

@@ -32,6 +32,8 @@ def measurements_for(books: Books, entry: Entry) -> list[Measurement]:
         other = find_release(books, key)
         if other is None or sum(len(measured.values) for measured in found) > _MOST_CELLS:
             continue
+        if other.neighbours != entry.neighbours:  # it counted units, and this one counts rows
+            continue
         for answer in journal.answers(books, key):
             measured = answer.measurement
             if measured is None or measured.cells is not None or measured.variance == 0 or not answer.question.of_cells:

@@ -17,13 +17,14 @@ from dpsql.books.ledger.members import find_member
 from dpsql.books.ledger.store import Books
 from dpsql.books.tables import facts
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.tree import Role
+from dpsql.core.tree import UNITS, Role
 from dpsql.core.unit_row import UnitRow
 
 
 def tables_of(linked: Mapping[str, Any]) -> list[str]:
-    """The tables of a linked release, the root first."""
-    return [linked["root"], *(link[0] for link in linked["links"])]
+    """The tables of a linked release that are stored, the root first."""
+    below = [link[0] for link in linked["links"]]
+    return below if linked["root"] == UNITS else [linked["root"], *below]
 
 
 def columns_of(linked: Mapping[str, Any], table: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@
     rows_t    =  coded_t JOIN parents ON key = references,   n-th of its parent and role by md5(content ‖ alike)
     role      =  that whose codes the row has, of the first such row of its parent in that order; 0 of all others
     parents   =  rows of the table above with keys that are not NULL, of those with equal keys the first by content
+                 (units of a table with a privacy unit: its values that are not NULL, each once)
     units     =  root LEFT JOIN first child LEFT JOIN second child …, numbers of children in bins
 
 Keys are told apart by the bytes that tell privacy units apart, on both sides, see `dpsql.engines.duckdb.units`. A row
@@ -28,7 +29,7 @@ from dpsql.core.column_types.base import TEXT_BYTES
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Clique
 from dpsql.core.marginal import Marginal
-from dpsql.core.tree import Link, Role
+from dpsql.core.tree import UNITS, Link, Role
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.codes import Codes, sum_of
 from dpsql.engines.duckdb.counting import DuckDBCounter, constant_errors
@@ -62,7 +63,7 @@ class UnitCounter(DuckDBCounter):
         roles: Mapping[tuple[str, str], Allowed] | None = None,
         before: Callable[[], object] | None = None,
     ) -> None:
-        super().__init__(cursor, sources[unit_row.tree.root], unit_row.domain, before=before)
+        super().__init__(cursor, sources[unit_row.tree.tables[0]], unit_row.domain, before=before)
         self._sources, self._unit_row, self._secret, self._roles = sources, unit_row, secret, roles or {}
         self._units: exp.Table | None = None
 
@@ -121,12 +122,15 @@ class UnitCounter(DuckDBCounter):
         for table in self._unit_row.tree.tables:
             coded = self._coded(table)
             link = self._unit_row.tree.link_of.get(table)
+            if link is not None and link.parent == UNITS:
+                rows[UNITS] = self._create(self._units_of(coded))
             rows[table] = self._create(self._placed(coded, link, None if link is None else rows[link.parent]))
             self._drop_table(coded)
         units = self._create(self._flat(rows))
         root = self._unit_row.tree.root
-        if self._number_of(units) != self._number_of(self._sources[root].table()):
-            raise DpsqlError(_NOT_READ.format(root))
+        whole = rows[UNITS] if root == UNITS else self._sources[root].table()
+        if self._number_of(units) != self._number_of(whole):
+            raise DpsqlError(_NOT_READ.format(self._source.name))
         for made in rows.values():
             self._drop_table(made)
         return units
@@ -150,13 +154,25 @@ class UnitCounter(DuckDBCounter):
 
     def _keys_of(self, link: Link, table: str, name: str) -> list[exp.Expr]:
         """The columns of a link on one of its sides, as what tells values apart."""
-        child, parent = self._sources[link.child], self._sources[link.parent]
+        child = self._sources[link.child]
+        parent = child if link.parent == UNITS else self._sources[link.parent]
         keys: list[exp.Expr] = []
         for place, (mine, theirs) in enumerate(zip(link.key, link.references, strict=True)):
             types = (child.column(mine).type, parent.column(theirs).type)
             column = exp.column(mine if table == link.child else theirs, quoted=True)
             keys.append(exp.alias_(filled(_template(*types), x=column), f"{name}{place}"))
         return keys
+
+    def _units_of(self, coded: exp.Table) -> exp.Select:
+        """The privacy units of a table: its values that are not NULL, each once, in the order of a digest of them."""
+        key = exp.column("key0")
+        there = exp.Not(this=exp.Is(this=key.copy(), expression=exp.null()))
+        text = exp.Min(this=exp.TryCast(this=key.copy(), to=exp.DataType.build("VARCHAR", dialect="duckdb")))
+        texts = exp.select(key.as_("down0_0"), text.as_("text")).from_(coded.copy()).where(there).group_by(key.copy())
+        digest = exp.func("md5", exp.DPipe(this=self._secret.copy(), expression=exp.column("text")), dialect="duckdb")
+        units = exp.select("down0_0", digest.as_("content")).from_(texts.subquery("texts"))
+        number = exp.Window(this=exp.RowNumber(), order=_ordered(exp.column("content")))
+        return exp.select("*", exp.Literal.number(1).as_("alike"), number.as_("id")).from_(units.subquery("units"))
 
     def _placed(self, coded: exp.Table, link: Link | None, above: exp.Table | None) -> exp.Select:
         """The rows of a member with a number `id`, the `id` of their parent as `up`, and which child of it they are."""
@@ -250,7 +266,7 @@ def _number_in(*columns: str, order: Sequence[str] = ()) -> exp.Window:
 
 def _in_parent(order: exp.Expr, *among: str) -> exp.Window:
     """The number of a row among those of its parent, that are equal in further columns."""
-    by = exp.Order(expressions=[exp.Ordered(this=order)])
+    by = _ordered(order)
     return exp.Window(this=exp.RowNumber(), partition_by=[exp.column(name) for name in ("up", *among)], order=by)
 
 
@@ -258,6 +274,10 @@ def _has_role(link: Link, role: Role | None, table: str = "") -> exp.EQ:
     """Whether a row has a role, or None."""
     number = 0 if role is None else link.roles.index(role) + 1
     return exp.EQ(this=exp.column("role", table=table or None), expression=exp.Literal.number(number))
+
+
+def _ordered(by: exp.Expr) -> exp.Order:
+    return exp.Order(expressions=[exp.Ordered(this=by)])
 
 
 def _salt() -> exp.Expr:
