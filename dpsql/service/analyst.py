@@ -289,14 +289,17 @@ class Analyst:
     def may_stay(self, shown: Shown | None) -> bool:
         """Whether the user may still do and see what they could when the session began; newer rows are fetched.
 
+        Who may ask about more tables than then stays, and sees those in the catalogue of their next session.
+
         Args:
             shown: what the keeper says of the user now; None where there is no such user any more.
         """
-        if shown is None or (shown.role, shown.audiences) != (self.shown.role, self.shown.audiences):
+        now = None if shown is None else shown.without_growth(self.shown)
+        if now is None or (now.role, now.audiences) != (self.shown.role, self.shown.audiences):
             return False
-        if shown != self.shown:
-            self._analysis.refresh(self.login, shown)
-            self.shown = shown
+        if now != self.shown:
+            self._analysis.refresh(self.login, now)
+            self.shown = now
         return True
 
     def cancel(self) -> None:

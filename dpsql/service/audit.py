@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import json
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 from dpsql.errors import DpsqlError
+
+_MOST_ARGUMENTS: Final = 40
+_LONG_NAME: Final = 60
+_LONG_ARGUMENT: Final = 2000
 
 
 class Audit(Protocol):
@@ -20,3 +26,23 @@ def unwatched(event: dict[str, Any]) -> None:
 
 class NotAudited(DpsqlError):
     """The audit log cannot be written. Nothing was charged."""
+
+
+def said(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a call of a dp_* function, what the audit says."""
+    return {name: request.get(name, "") for name in ("user", "function", "arguments")}
+
+
+def refused(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a call whose arguments nothing has looked at yet: what is long is cut."""
+    whole = said(request)
+    arguments = whole["arguments"] if isinstance(whole["arguments"], Mapping) else {}
+    first = list(arguments.items())[:_MOST_ARGUMENTS]
+    cut = {str(name)[:_LONG_NAME]: _cut(value) for name, value in first}
+    return {"user": whole["user"], "function": str(whole["function"])[:_LONG_NAME], "arguments": cut}
+
+
+def _cut(value: object) -> object:
+    """An argument as it is where it is short, and else the beginning of it."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if len(text) <= _LONG_ARGUMENT else f"{text[:_LONG_ARGUMENT]}…"

@@ -7,7 +7,7 @@ function stands for itself by its calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dpsql.api.plain_table import plain_table
@@ -32,28 +32,39 @@ def table(events: Iterable[Event], *, charges: bool = False) -> str:
         events: of the log, each process' in its order.
         charges: only calls that charge, if they were not answered before.
     """
-    known = list(events)
-    ends = {
-        str(event["call"]): event
-        for event in known
-        if event.get("event") in ("answered", "refused") and "call" in event
-    }
-    rows = [
-        row
-        for event in sorted(known, key=lambda one: str(one.get("time")))
-        if (row := _row(event, ends, charges=charges))
-    ]
+    known = sorted(events, key=lambda one: str(one.get("time")))
+    pairs = zip(known, _ends(known), strict=True)
+    rows = [row for event, end in pairs if (row := _row(event, end, charges=charges))]
     return plain_table(COLUMNS, rows, "nothing was asked")
 
 
-def _row(event: Event, ends: Mapping[str, Event], *, charges: bool) -> tuple[object, ...] | None:
+def _ends(events: Sequence[Event]) -> list[Event]:
+    """The end of each call, which is the next one with its number and its user; of other events an empty one.
+
+    Logs of before have numbers that came again when the service was started again.
+    """
+    later: dict[tuple[str, str], Event] = {}
+    ends: list[Event] = []
+    for event in reversed(events):
+        end: Event = {}
+        if "call" in event:
+            key = (str(event["call"]), str(event.get("user")))
+            if event.get("event") == "call":
+                end = later.pop(key, {})
+            elif event.get("event") in ("answered", "refused"):
+                later[key] = event
+        ends.append(end)
+    return ends[::-1]
+
+
+def _row(event: Event, end: Event, *, charges: bool) -> tuple[object, ...] | None:
     """The line of an event; None where it has none."""
     kind = str(event.get("event"))
     head = (str(event.get("time", ""))[:19].replace("T", " "), event.get("user"))
     if kind == "call" or (kind == "refused" and "function" in event and "call" not in event):
         if charges and (_function(event) not in CHARGING or event.get("stored")):
             return None
-        return (*head, _short(_question(event)), _epsilon(event), _short(_decision(event, ends)))
+        return (*head, _short(_question(event)), _epsilon(event), _short(_decision(event, end)))
     if charges or (kind == "refused" and "call" in event):
         return None
     if kind == "statement":
@@ -86,12 +97,12 @@ def _epsilon(event: Event) -> object:
     return arguments.get("epsilon") if isinstance(arguments, Mapping) and _function(event) in CHARGING else None
 
 
-def _decision(event: Event, ends: Mapping[str, Event]) -> str:
-    end = event if event.get("event") == "refused" else ends.get(str(event.get("call")), {})
+def _decision(event: Event, end: Event) -> str:
+    end = event if event.get("event") == "refused" else end
     if end.get("event") == "refused":
         return f"refused: {end.get('reason')}"
     if end.get("event") != "answered":
-        return "no answer in the log"
+        return "no answer in the log" if "call" in event else ""  # before, a log did not have the answers
     if _function(event) not in CHARGING:
         return "answered, free"
     return "answered again, free" if event.get("stored") else "answered"

@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -86,6 +86,12 @@ class Shown:
         """Who is shown the same tables, together with the same others, may share them, and a catalogue of them."""
         shown = [(name, str(table["audience"])) for name, table in self.tables.items()]
         return frozenset([*shown, *((name, _PROTECTED) for name in self.protected)])
+
+    def without_growth(self, before: Shown) -> Shown:
+        """The same without the protected tables that were not there before: others share that catalogue."""
+        return replace(
+            self, protected={name: told for name, told in self.protected.items() if name in before.protected}
+        )
 
 
 class Calls:

@@ -7,6 +7,7 @@ import hmac
 import itertools
 import json
 import os
+import secrets
 import shutil
 import socket
 import sys
@@ -28,7 +29,7 @@ from dpsql.runtime.progress import Quiet
 from dpsql.udfs.interrupts import reporting
 
 from . import wire
-from .audit import Audit, NotAudited
+from .audit import Audit, NotAudited, refused, said
 from .directory import Bound, Credential, Directory, Known
 from .options import Options
 from .scram import Server, WrongProof
@@ -92,6 +93,7 @@ class Call:
         self._ends = float("inf")
         self._call = ""
         self._request: dict[str, Any] = {}
+        """Once it is certain whose it is: whoever opens the socket may write what they like."""
 
     def cancelled(self) -> bool:
         """Whether the front has closed the connection, or the time is over."""
@@ -111,11 +113,13 @@ class Call:
         try:
             self.connection.settimeout(_REQUEST_SECONDS)
             kind, payload = wire.receive(self.connection, wire.REQUEST)
-            request = self._request = json.loads(payload)
+            request = json.loads(payload)
+            if kind != b"J" or not isinstance(request, dict):
+                raise InvalidArgument("the front asked for what the keeper does not know")
             if request.get("call") != "login":
                 self.connection.settimeout(None)
             handler = getattr(self, f"answer_{request.get('call')}", None)
-            if kind != b"J" or handler is None:
+            if handler is None:
                 raise InvalidArgument("the front asked for what the keeper does not know")
             handler(request)
             wire.send(self.connection, b"Z")
@@ -148,7 +152,7 @@ class Call:
         reason = str(error).splitlines()[0][:300] if known else type(error).__name__
         with suppress(Exception):  # the log is full: what charges is refused before anything else
             about = {"call": self._call} if self._call else {}
-            self.keeper.audit({"event": "refused", **_said(self._request), **about, "reason": reason})
+            self.keeper.audit({"event": "refused", **refused(self._request), **about, "reason": reason})
 
     # --- what the front may ask -------------------------------------------------------------------------------------
 
@@ -229,9 +233,9 @@ class Call:
     def _run(self, bound: Bound, request: dict[str, Any]) -> None:
         """Run a call in its turn. Who was revoked while it waited, or may do less now, is refused when it runs."""
         self._ends = time.monotonic() + self.keeper.options.call_seconds
-        call = f"{os.getpid()}-{next(self.keeper.numbers)}"
+        call = f"{self.keeper.name}-{next(self.keeper.numbers)}"
         try:
-            self.keeper.audit({"event": "call", **_said(request), "call": call, "stored": bound.is_stored})
+            self.keeper.audit({"event": "call", **said(request), "call": call, "stored": bound.is_stored})
             self._call = call
         except Exception:
             raise NotAudited("the audit log cannot be written, so nothing is charged: tell the owner") from None
@@ -276,6 +280,7 @@ class Call:
             raise Forbidden(f"there is no user {user}, or they were revoked")
         if not hmac.compare_digest(_of_token(found.credential), str(request.get("token"))):
             raise Forbidden(f"user {user} has another token now: log in again")
+        self._request = request
         return found.role
 
     def _tell(self, text: str) -> None:
@@ -302,11 +307,6 @@ def _call_of(request: dict[str, Any]) -> str:
     return json.dumps([request[name] for name in ("user", "token", "function", "arguments")], sort_keys=True)
 
 
-def _said(request: dict[str, Any]) -> dict[str, Any]:
-    """Of a call, what the audit says."""
-    return {name: request.get(name, "") for name in ("user", "function", "arguments")}
-
-
 def _of_token(known: Credential) -> str:
     """What tells whether a token was replaced since a session began, and nothing of the token."""
     return hashlib.sha256(b"session" + known.salt + known.stored_key).hexdigest()
@@ -321,6 +321,7 @@ class Keeper:
         self.heart = Known("reader", Credential(kept.salt, kept.iterations, kept.stored_key, kept.server_key))
         self.turns = {function: Turns(options.queue, options.user_queue) for function in CHARGING}
         self.shares = Shares(_FREE_CALLS)
+        self.name = secrets.token_hex(6)  # a process's number comes again, and the log of before is still there
         self.numbers = itertools.count(1)
         self.lookups: Lookups[Bound] = Lookups(_LOOKUPS, _LOOKUP_SECONDS)
 

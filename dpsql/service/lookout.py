@@ -36,7 +36,7 @@ def look(analysts: Iterable[tuple[int, Analyst]], line: Line, at_work: Sequence[
 
 
 def that_may_not_stay(sessions: Iterable[tuple[Session, Analyst]], calls: Calls) -> Iterator[tuple[Session, Analyst]]:
-    """Sessions of users who were revoked, or may do or see else than when they came."""
+    """Sessions of users who were revoked, or may do or see less or else than when they came."""
     known = list(sessions)
     for login in {analyst.login for _, analyst in known}:
         with suppress(DpsqlError):  # the keeper is starting again: later

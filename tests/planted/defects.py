@@ -493,4 +493,8 @@ DEFECTS = (
     # scripts for linked tables
     Defect("init links and loads tables that only a name leads to", "dpsql/api/proposing/shape.py", "        uncertain = not first.is_fact or", "        uncertain =", ("tests/api/test_init_tables.py",)),
     Defect("a name in a script ends the comment that it is in", "dpsql/api/proposing/tables_script.py", "for sign in (\"/*\", \"*/\")):", "for sign in ()):", ("tests/api/test_init_tables.py",)),
+    # what a hostile reading of the catalogue and the log found
+    Defect("who may ask about more is sent away", "dpsql/service/calls.py", " if name in before.protected}", "}", ("tests/service/test_growth.py",)),
+    Defect("who has no token writes into the keeper's log", "dpsql/service/keeper.py", "            handler(request)\n", "            self._request = request\n            handler(request)\n", ("tests/service/test_growth.py",)),
+    Defect("a call has the end of another with its number", "dpsql/service/audit_table.py", "later.pop(key, {})", "later.get(key, {})", ("tests/service/test_audit_table.py",)),
 )  # fmt: skip

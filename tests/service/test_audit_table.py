@@ -101,6 +101,30 @@ def test_programs_have_every_event(log, capsys):
     assert [event["event"] for event in events] == [event["event"] for event in EVENTS]
 
 
+def test_a_number_that_came_again_is_another_call():
+    """A process's number comes again after a restart: each call has the next end of its own user."""
+    call = {"event": "call", "function": "dp_query", "arguments": ASKED, "call": "7-1"}
+    events = [
+        {**call, "user": "bob"},
+        {**call, "user": "ann"},
+        {"event": "answered", "user": "ann", "call": "7-1"},
+        {**call, "user": "ann"},
+        {**call, "user": "ann"},
+        {"event": "refused", "user": "ann", "function": "dp_query", "call": "7-1", "reason": "too much"},
+    ]
+    assert [line.split(ASKED["sql"])[1].split(maxsplit=1)[1] for line in table(events).splitlines()[1:]] == [
+        "no answer in the log",
+        "answered",
+        "no answer in the log",
+        "refused: too much",
+    ]
+
+
+def test_of_a_log_without_answers_nothing_is_said_of_them():
+    (line,) = table([{"event": "call", "user": "ann", "function": "dp_query", "arguments": ASKED}]).splitlines()[1:]
+    assert line.rstrip().endswith("0.1")
+
+
 words = st.text(max_size=30)
 
 
