@@ -127,7 +127,7 @@ class Analyst:
             raise NotAllowed(f"{shorten(function)!r} is not served: users call {', '.join(sorted(SERVED))}")
         found = next(one for one in FUNCTIONS if one.name == name)
         call = Call(name, arguments_of(found, arguments, of_user=True), self._instance.home, by=self.name)
-        since = self._point()
+        since = self.point()
         relation, columns = self._bound(call, progress)
         return Bound(self, call, columns, relation, since)
 
@@ -150,7 +150,8 @@ class Analyst:
             relation = found(self._instance).bind(call)
             return relation, self._columns(relation.schema)
 
-    def _point(self) -> Link:
+    def point(self) -> Link:
+        """See `dpsql.books.ledger.unchanged.point`."""
         with self._instance.lookup() as cursor:
             return point(books_of(cursor, self._instance))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api import analyst, owner_door
@@ -18,10 +19,13 @@ from .directory import Bound, Columns, Credential, Known, Published
 
 if TYPE_CHECKING:
     from dpsql.api.database import Database
+    from dpsql.books.ledger.chain import Link
     from dpsql.books.people import credentials
 
 _KEPT: Final = 256
 """Calls whose binding is kept."""
+_ASKABLE_SECONDS: Final = 60.0
+"""For which it is kept what a user may ask about."""
 
 
 @dataclass
@@ -47,6 +51,21 @@ class _Bound:
     def rows(self, progress: Progress, cancelled: Callable[[], bool]) -> Any:
         """See `Bound.rows`."""
         return self.bound.rows(progress, arrow.sent)
+
+
+@dataclass(frozen=True)
+class _Askable:
+    """What a user may ask about.
+
+    Attributes:
+        since: the newest event of the ledger before it was looked up.
+        looked: when, in seconds of a clock.
+        tables: see `Directory.askable`.
+    """
+
+    since: Link
+    looked: float
+    tables: dict[str, list[tuple[str, str, str]]]
 
 
 @dataclass
@@ -80,6 +99,7 @@ class Users:
 
         self._database: Database = connect(path, owner=False)
         self._bound: OrderedDict[tuple[str, str, str], analyst.Bound] = OrderedDict()
+        self._askable: dict[str, _Askable] = {}
         self._lock = threading.Lock()
 
     def find(self, user: str) -> Known | None:
@@ -117,8 +137,19 @@ class Users:
         return found
 
     def askable(self, user: str) -> dict[str, list[tuple[str, str, str]]]:
-        """See `Directory.askable`."""
-        return {one.name: list(one.columns) for one in self._database.for_analyst(user).askable()}
+        """See `Directory.askable`. It is asked each second for each user, so it is kept until others could be meant.
+
+        Domains are no events of the ledger: another one shows within `_ASKABLE_SECONDS`.
+        """
+        reader, now = self._database.for_analyst(user), time.monotonic()
+        known = self._askable.get(user)
+        if known is not None and now - known.looked < _ASKABLE_SECONDS and (newest := reader.still(known.since)):
+            self._askable[user] = replace(known, since=newest)
+            return known.tables
+        since = reader.point()
+        tables = {one.name: list(one.columns) for one in reader.askable()}
+        self._askable[user] = _Askable(since, now, tables)
+        return tables
 
     def budgets(self) -> list[tuple[str, float, float]]:
         """See `Directory.budgets`."""

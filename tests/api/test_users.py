@@ -614,7 +614,7 @@ def askable_of(table, rows):
 
 
 @pytest.mark.medium
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(declared_tables())
 def test_what_may_be_asked_depends_on_declarations_alone(table):
     """Not on rows, on comments that the file has, on members of types that nobody declared, or on releases of others."""

@@ -497,4 +497,6 @@ DEFECTS = (
     Defect("who may ask about more is sent away", "dpsql/service/calls.py", " if name in before.protected}", "}", ("tests/service/test_growth.py",)),
     Defect("who has no token writes into the keeper's log", "dpsql/service/keeper.py", "            handler(request)\n", "            self._request = request\n            handler(request)\n", ("tests/service/test_growth.py",)),
     Defect("a call has the end of another with its number", "dpsql/service/audit_table.py", "later.pop(key, {})", "later.get(key, {})", ("tests/service/test_audit_table.py",)),
+    Defect("what a user may ask about is looked up each second", "dpsql/service/users.py", "if known is not None and now - known.looked", "if False and known is not None and now - known.looked", ("tests/service/test_growth.py",)),
+    Defect("what a user may ask about is what it was", "dpsql/service/users.py", "(newest := reader.still(known.since))", "(newest := known.since)", ("tests/service/test_growth.py",)),
 )  # fmt: skip

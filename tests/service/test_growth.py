@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import socket
 import time
 
@@ -10,9 +12,11 @@ import pytest
 
 import dpsql
 from dpsql.api import owner_door
+from dpsql.api.analyst import Analyst
 from dpsql.service import audit_log, wire
 from dpsql.service.calls import Shown
 from dpsql.service.supervisor import serve
+from dpsql.service.users import open_users
 from tests.service.conftest import Served
 
 LISTED = "SELECT relname FROM pg_class ORDER BY relname"
@@ -91,3 +95,33 @@ def test_of_a_refused_call_the_log_has_the_beginning(bank):
     assert event["function"] == "dp_query"
     assert event["arguments"]["epsilon"] == 0.1
     assert len(event["arguments"]["sql"]) < 3000
+
+
+@pytest.mark.medium
+def test_what_may_be_asked_is_looked_up_when_it_may_be_something_else(tmp_path, monkeypatch):
+    """The keeper is asked each second for each user, and a look at all domains takes long."""
+    looked = []
+    monkeypatch.setattr(Analyst, "askable", lambda self, look=Analyst.askable: looked.append(self.name) or look(self))
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        for name in ("t", "u"):
+            db.sql(f"CREATE TABLE {name} AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
+            db.protect(name, epsilon=3.0, delta=1e-9)
+        for name in ("alice", "bob"):
+            db.users.add(name, limits={"t": 1.0})
+    with contextlib.closing(open_users(str(path))) as users:
+        first = users.askable("alice")
+        users.bind("bob", "dp_query", {"sql": "SELECT count(*) AS n FROM t", "epsilon": 0.1}).is_of_now()
+        assert users.askable("alice") == first == {"t": [("a", "BOOLEAN", "one of false, true")]}
+        assert looked == ["alice"]
+        assert list(users.askable("bob")) == ["t"]
+        owner_of = functools.partial(owner_door.perform, users._database)
+        changes = [
+            ("limit", {"name": "alice", "table": "u", "epsilon": 1.0}, ["t", "u"]),
+            ("limit", {"name": "alice", "table": "t", "epsilon": None}, ["u"]),
+            ("change", {"action": "unprotect", "table": "u", "reason": "a trial"}, []),
+        ]
+        for method, arguments, seen in changes:
+            with users._database.instance.as_owner():
+                owner_of(method, arguments)
+            assert list(users.askable("alice")) == seen
