@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dpsql.api.plain_table import plain_table
-from dpsql.core.roles import CHARGING, SERVED
+from dpsql.core.roles import CHARGING
 
-from .catalogue import RELATIONS
-from .tokens import tokens
+from .tables_read import reads_catalogue_alone
 
 COLUMNS: Final = ("time", "user", "question", "epsilon", "decision")
-_LOOKED_UP: Final = RELATIONS | {"pg_catalog", "information_schema"}
 _NOT_ASKED: Final = frozenset({"answered", "login"})
 """Events that ask nothing."""
+_STOPPED: Final = "Interrupted"
+"""The reason of a call that its user stopped."""
 _MOST: Final = 100
 """Characters of a question and of a decision."""
 Event = Mapping[str, Any]
@@ -69,7 +69,7 @@ def _row(event: Event, end: Event, *, charges: bool) -> tuple[object, ...] | Non
         return None
     if kind == "statement":
         statement = str(event.get("statement", ""))
-        return None if _has_line_of_its_own(statement) else (*head, _short(statement), None, "run")
+        return None if reads_catalogue_alone(statement) else (*head, _short(statement), None, "run")
     if kind == "refused":
         return (*head, _short(str(event.get("statement", ""))), None, _short(f"refused: {event.get('reason')}"))
     if kind in _NOT_ASKED:
@@ -99,6 +99,8 @@ def _epsilon(event: Event) -> object:
 
 def _decision(event: Event, end: Event) -> str:
     end = event if event.get("event") == "refused" else end
+    if end.get("event") == "refused" and end.get("reason") == _STOPPED:
+        return "stopped; what was charged stands" if "call" in end else "stopped before a charge"
     if end.get("event") == "refused":
         return f"refused: {end.get('reason')}"
     if end.get("event") != "answered":
@@ -106,12 +108,6 @@ def _decision(event: Event, end: Event) -> str:
     if _function(event) not in CHARGING:
         return "answered, free"
     return "answered again, free" if event.get("stored") else "answered"
-
-
-def _has_line_of_its_own(statement: str) -> bool:
-    """Whether a statement looks into the catalogue alone, or calls a dp_* function."""
-    words = {text.strip('"').lower() for kind, text in tokens(statement) if kind != "space"}
-    return bool(words & _LOOKED_UP or words & set(SERVED) or "from" not in words)
 
 
 def _short(text: str) -> str:

@@ -499,4 +499,6 @@ DEFECTS = (
     Defect("a call has the end of another with its number", "dpsql/service/audit_table.py", "later.pop(key, {})", "later.get(key, {})", ("tests/service/test_audit_table.py",)),
     Defect("what a user may ask about is looked up each second", "dpsql/service/users.py", "if known is not None and now - known.looked", "if False and known is not None and now - known.looked", ("tests/service/test_growth.py",)),
     Defect("what a user may ask about is what it was", "dpsql/service/users.py", "(newest := reader.still(known.since))", "(newest := known.since)", ("tests/service/test_growth.py",)),
+    Defect("a query in WITH hides the table of its name", "dpsql/service/tables_read.py", "waiting.append((one[\"value\"], inner))", "waiting.append((one[\"value\"], inner | {str(one[\"key\"]).lower()}))", ("tests/service/test_tables_read.py",)),
+    Defect("what cannot be read has no line", "dpsql/service/tables_read.py", "return not tree.get(\"error\") and", "return tree.get(\"error\") or", ("tests/service/test_tables_read.py",)),
 )  # fmt: skip

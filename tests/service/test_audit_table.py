@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.api.plain_table import plain_table
@@ -125,9 +125,20 @@ def test_of_a_log_without_answers_nothing_is_said_of_them():
     assert line.rstrip().endswith("0.1")
 
 
+@pytest.mark.parametrize(("more", "said"), [({"call": "7-1"}, "what was charged stands"), ({}, "before a charge")])
+def test_who_stops_a_call_is_not_refused(more, said):
+    asked = {"user": "ann", "function": "dp_query", "arguments": ASKED, **more}
+    (line,) = table([
+        *([{"event": "call", **asked}] if more else []),
+        {"event": "refused", **asked, "reason": "Interrupted"},
+    ]).splitlines()[1:]  # fmt: skip
+    assert line.endswith(f"stopped; {said}" if more else f"stopped {said}")
+
+
 words = st.text(max_size=30)
 
 
+@settings(max_examples=60)
 @given(st.lists(st.dictionaries(
     st.sampled_from(["event", "user", "function", "arguments", "statement", "reason", "request", "time", "call", "stored"]),
     st.one_of(words, st.sampled_from(["call", "refused", "statement", "dp_query"]), st.none(), st.dictionaries(words, words, max_size=2)),
