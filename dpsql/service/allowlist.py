@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import duckdb
@@ -14,9 +15,10 @@ from dpsql.core.roles import SERVED
 from dpsql.errors import DpsqlError
 
 from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, SCHEMAS, TABLE_FUNCTIONS, VIEWS
-from .catalogue import COPIES
 from .catalogue import FUNCTIONS as OF_POSTGRES
 from .catalogue import TABLE_FUNCTIONS as PG_TABLE_FUNCTIONS
+from .catalogue import TEXTS
+from .copies import Macros
 from .titles import Titles, titles
 
 LONGEST: Final = 100_000
@@ -99,15 +101,21 @@ class AllowList:
         tree = json.loads(found)
         if tree.get("error"):
             raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")
-        _check_copies(tree["statements"])
         described: list[str] = []
         called = [name for name in _calls(tree["statements"], described) if name in SERVED]
+        if _macros().size(tree["statements"]) > _MOST_WRITTEN:
+            raise NotAllowed("functions are called in too many calls of one another: use WITH")
         if called and described:
             raise NotAllowed(f"DESCRIBE of {described[0]} stands alone: it tells the columns, and charges nothing")
         explains = kind == duckdb.StatementType.EXPLAIN
         # what runs is the text that was looked at: ours and DuckDB's reading of comments may differ
         titled = titles(tree["statements"]) if self._titled and not explains else None
         return Checked(f"EXPLAIN {selects}" if explains else sql, bool(called), explains, titled)
+
+
+@lru_cache(maxsize=1)
+def _macros() -> Macros:
+    return Macros(TEXTS, _OURS)
 
 
 def check_length(sql: str) -> None:
@@ -180,22 +188,6 @@ def _calls(tree: Any, described: list[str]) -> Iterator[str]:
         elif "function_name" in node and "class" not in node:
             raise NotAllowed(f"{node['function_name']} may not be called")
         waiting.extend(node.values())
-
-
-def _check_copies(tree: Any) -> None:
-    """Refuse functions of Postgres' in one another whose texts, written out, would take the process's memory."""
-    waiting, written = [(tree, 1)], 0
-    while waiting:
-        node, many = waiting.pop()
-        if isinstance(node, dict):
-            if node.get("class") == "FUNCTION" and str(node.get("schema") or "").lower() in _OURS:
-                many *= COPIES.get(str(node.get("function_name", "")).lower(), 1)
-            written += many if "class" in node else 0
-            if written > _MOST_WRITTEN:
-                raise NotAllowed("functions of PostgreSQL's are called in too many calls of one another: use WITH")
-            waiting += [(value, many) for value in node.values() if isinstance(value, (dict, list))]
-        elif isinstance(node, list):
-            waiting += [(value, many) for value in node]
 
 
 def _kind(node: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from dpsql.core.names import quote
 
 from . import pgtypes
 from .from_postgres import AS_NUMBER, PROCEDURES
-from .postgres_functions import KEYWORDS, copies
+from .postgres_functions import KEYWORDS
 from .postgres_functions import MACROS as _MEANT
 from .postgres_functions import TABLES as _TABLES_MEANT
 from .protected_names import SCHEMA as PROTECTED
@@ -96,14 +96,14 @@ VIEWS: Final = {
     "pg_language": "SELECT 14 AS oid, 'sql' AS lanname",
     "pg_settings": f"SELECT * FROM (VALUES {', '.join(map(str, _SETTINGS.items()))}) v(name, setting)",
 }
-_SET: Final = " ".join(f"WHEN '{name.lower()}' THEN '{value}'" for name, value in _SETTINGS.items())
+_SET: Final = "MAP {" + ", ".join(f"'{name.lower()}': '{value}'" for name, value in _SETTINGS.items()) + "}"
 _READABLE: Final = (
     "NOT EXISTS (SELECT 1 FROM pgx.pg_class dpsql_f WHERE dpsql_f.relkind = 'f' AND "
     "({0}::VARCHAR = dpsql_f.oid::VARCHAR OR replace(split_part({0}::VARCHAR, '.', -1), '\"', '') = dpsql_f.relname))"
 )
 """Whether a table, which has a name or a number, is none of the protected ones."""
 _MACROS: Final = (
-    f"current_setting(a) AS CASE lower(a) {_SET} ELSE '' END, (a, b) AS CASE lower(a) {_SET} END",
+    f"current_setting(a) AS coalesce({_SET}[lower(a)], ''), (a, b) AS {_SET}[lower(a)]",
     "pg_advisory_unlock_all() AS NULL::VARCHAR",
     "current_database() AS 'dpsql'",
     "current_catalog() AS 'dpsql'",
@@ -171,6 +171,18 @@ _MACROS: Final = (
     "format_type(a, b) AS (SELECT any_value(dpsql_f.spelled || CASE WHEN a = 1700 AND b > 4 THEN '(' || ((b - 4) >> 16) "
     "|| ',' || ((b - 4) & 65535) || ')' ELSE '' END) FROM pgx.pg_type dpsql_f WHERE dpsql_f.oid = a)",
 )
+_SCALARS: Final = ", ".join(f"'{name}': {kind.oid}" for name, kind in pgtypes.OF.items())
+_ARRAYS: Final = ", ".join(f"{oid}: {kind.oid}" for oid, kind in pgtypes.ARRAYS.items())
+_OF_TYPE: Final = (
+    f"scalar_oid(t) AS coalesce(MAP {{{_SCALARS}, 'DECIMAL': 1700}}[regexp_replace(t, '^DECIMAL\\(.*\\)$', 'DECIMAL', 's')], 25)",
+    # the list has the argument once, however often the value in it is used
+    "type_oid(t) AS list_transform([t], lambda dpsql_t: CASE WHEN regexp_full_match(dpsql_t, '.*[^\\]]\\[\\d*\\]', 's') "
+    f"THEN MAP {{{_ARRAYS}}}[pgx.scalar_oid(regexp_replace(dpsql_t, '\\[\\d*\\]$', ''))] ELSE pgx.scalar_oid(dpsql_t) "
+    "END)[1]",
+    "type_mod(t) AS CASE WHEN t LIKE 'DECIMAL(%)' THEN "
+    "4 + (regexp_extract(t, '(\\d+),', 1)::INTEGER << 16) + regexp_extract(t, ',(\\d+)', 1)::INTEGER ELSE -1 END",
+)
+"""What PostgreSQL calls a type of DuckDB's, which is written as a text."""
 TABLE_FUNCTIONS: Final = {
     "pg_get_keywords": "() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode, "
     "keyword_category AS catdesc FROM duckdb_keywords()",
@@ -180,11 +192,8 @@ TABLE_FUNCTIONS: Final = {
 """Postgres' table functions of the schema `pgx`."""
 FUNCTIONS: Final = frozenset({*TABLE_FUNCTIONS, *(text.partition("(")[0] for text in (*_MACROS, *_MEANT))})
 """Names of Postgres' functions, found without `pg_catalog.` before them."""
-COPIES: Final = {
-    text.partition("(")[0]: copies(text)
-    for text in (*_MACROS, *_MEANT, *(name + text for name, text in TABLE_FUNCTIONS.items()))
-}
-"""How often a call has its argument, when DuckDB has written the function's text in its place."""
+TEXTS: Final = (*_OF_TYPE, *_MACROS, *_MEANT)
+"""Of all macros, as after CREATE MACRO and the schema. A table function has its argument once, or is one of them, too."""
 RELATIONS: Final = frozenset(relations()["pgx"])
 """Of `pg_catalog`, found without its name before them."""
 _SCHEMA: Final = {
@@ -284,19 +293,8 @@ def _functions(served: Sequence[Mapping[str, Any]]) -> str:
 def _statements(served: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "CREATE SCHEMA pgx"
     yield "CREATE SCHEMA pgi"
-    arms = " ".join(f"WHEN '{name}' THEN {kind.oid}" for name, kind in pgtypes.OF.items())
-    arrays = " ".join(f"WHEN {oid} THEN {kind.oid}" for oid, kind in pgtypes.ARRAYS.items())
-    yield (
-        f"CREATE MACRO pgx.scalar_oid(t) AS CASE WHEN t LIKE 'DECIMAL(%)' THEN 1700 ELSE CASE t {arms} ELSE 25 END END"
-    )
-    yield (
-        "CREATE MACRO pgx.type_oid(t) AS CASE WHEN regexp_full_match(t, '.*[^\\]]\\[\\d*\\]', 's') THEN "
-        f"CASE pgx.scalar_oid(regexp_replace(t, '\\[\\d*\\]$', '')) {arrays} END ELSE pgx.scalar_oid(t) END"
-    )
-    yield (
-        "CREATE MACRO pgx.type_mod(t) AS CASE WHEN t LIKE 'DECIMAL(%)' THEN "
-        "4 + (regexp_extract(t, '(\\d+),', 1)::INTEGER << 16) + regexp_extract(t, ',(\\d+)', 1)::INTEGER ELSE -1 END"
-    )
+    for text in _OF_TYPE:
+        yield f"CREATE MACRO pgx.{text}"
     kinds = sorted(pgtypes.BY_OID.values(), key=lambda kind: kind.oid)
     rows = ", ".join(
         f"({k.oid}, '{k.name}', {k.length}, '{k.category}', '{k.spelled}', {k.element.oid if k.element else 0}, "

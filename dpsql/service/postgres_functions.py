@@ -5,7 +5,6 @@ A result is at most as long as the arguments together, a few signs for each apar
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 _TIMES: Final = (
@@ -97,21 +96,3 @@ KEYWORDS: Final = frozenset(
 """Words that PostgreSQL puts in quotation marks where they are names."""
 SAME_NAMES: Final = frozenset({"string_to_array", "to_timestamp"})
 """Functions that DuckDB has with another meaning."""
-_NAME: Final = re.compile(r"\w+")
-_MACRO: Final = re.compile(r"\(([\w, ]*)\) AS ")
-
-
-def copies(macro: str) -> int:
-    """How often a macro has an argument in its text, at most: calls in one another have the product.
-
-    >>> copies("twice(a, b) AS a + a + b")
-    2
-    """
-    heads = list(_MACRO.finditer(macro))
-    ends = [*(head.start() for head in heads[1:]), len(macro)]
-    most = 1
-    for head, end in zip(heads, ends, strict=True):
-        words = _NAME.findall(macro[head.end() : end])
-        inner = 4 if "pgx." in macro[head.end() : end] else 1
-        most = max([most, *(words.count(name) * inner for name in _NAME.findall(head[1]))])
-    return most

@@ -108,7 +108,9 @@ def test_reading_takes_time_in_proportion_to_the_length(part):
     assert len(list(split(text))) == 1
 
 
-@pytest.mark.parametrize("name", ["to_regclass", "to_regtype", "pg_get_function_arguments", "obj_description"])
+@pytest.mark.parametrize(
+    "name", ["to_regclass", "to_regtype", "pg_get_function_arguments", "obj_description", "map_to_pg_oid"]
+)
 def test_functions_of_postgres_in_one_another_do_not_fill_the_memory(name):
     """DuckDB writes each macro's text out with its arguments, so the text doubles with each call around."""
     deep = f"{name}(" * 30 + "'a'" + ")" * 30

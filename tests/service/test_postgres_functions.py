@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import re
 from datetime import datetime
 
+import duckdb
 import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.service import catalogue
+from dpsql.service.allowed import FUNCTIONS
 from dpsql.service.allowlist import AllowList, NotAllowed
+from dpsql.service.copies import Macros
 from dpsql.service.from_postgres import prepared
 from dpsql.service.respell import respelled
+from dpsql.service.served import functions_served
 from dpsql.service.tokens import tokens
 
 texts = st.text(alphabet="aB1_ .,\"'%sIL\u00e9$", max_size=8)
@@ -63,17 +70,82 @@ def test_a_value_is_postgresqls_or_refused(browsed, real, call):
 
 def test_calls_in_one_another_are_bounded():
     """DuckDB writes out a macro's text for each call: it has its argument often, so some in one another fill the memory."""
-    allowed = AllowList()
-    assert catalogue.COPIES["format"] > 8
+    allowed, macros = AllowList(), Macros(catalogue.TEXTS, frozenset({"pgx", "pgi"}))
+    assert macros.written("format", ours=True).copies > 8
     allowed.check(respelled("SELECT format('%s', quote_ident('a'))"))
-    for name in sorted(catalogue.COPIES):
-        if catalogue.COPIES[name] > 1:
-            call = f"{name}({{}}, 'a')" if name == "format" else f"{name}({{}})"
+    names = [(True, name) for name in catalogue.FUNCTIONS] + [(False, name) for name in FUNCTIONS if name.islower()]
+    refused = set()
+    for ours, name in sorted(names):
+        if macros.written(name, ours=ours).copies > 1:
+            more = {"format": ", 'a'", "nullif": ", 'a'", "split_part": ", 'a', 1"}.get(name, "")
             deep = "'a'"
             for _ in range(30):
-                deep = call.format(deep)
+                deep = f"{name}({deep}{more})"
             with pytest.raises(NotAllowed):
                 allowed.check(respelled(f"SELECT {deep}"))
+            refused.add(name)
+    assert refused > {"format", "quote_ident", "nullif", "split_part", "map_to_pg_oid"}
+
+
+def test_the_type_of_a_type_takes_no_time(made):
+    """A CASE of a value has the value once for each arm: so it took minutes, in which nothing stops DuckDB."""
+    nested = "1"
+    for _ in range(4):
+        nested = f"pgx.pg_typeof({nested})"
+    plan = made.execute(f"EXPLAIN (FORMAT JSON) SELECT {nested}").fetchall()[0][1]
+    assert len(plan) < 50_000
+    rows = made.execute(
+        "SELECT pgx.pg_typeof(1), pgx.pg_typeof([1]), pgx.pg_typeof(1.5), pgx.pg_typeof([1.5]), pgx.pg_typeof({'a': 1}), "
+        "pgx.pg_typeof([1, 2]::INTEGER[2]), pgx.pg_typeof([[1]]), pgx.current_setting('Server_Version'), "
+        "pgx.current_setting('no'), pgx.current_setting('no', true), pgx.type_oid('what[]'), pgx.type_oid(NULL)"
+    ).fetchall()
+    assert rows == [
+        ("integer", "integer[]", "numeric", "numeric[]", "text", "integer[]", "text", "14.0", "", None, 1009, 25)
+    ]
+
+
+@pytest.fixture(scope="module")
+def made():
+    with duckdb.connect(config={"threads": "1"}) as connection:
+        catalogue.make(connection, functions_served())
+        yield connection
+
+
+KINDS = ["VARCHAR", "INTEGER", "VARCHAR[]", "BOOLEAN", "TIMESTAMP", "INTERVAL"]
+
+
+def measured(connection, name, kinds, place) -> int:
+    """How often a plan that DuckDB has not optimized has an argument."""
+    arguments = [f"NULL::{kind}" for kind in kinds]
+    arguments[place] = f"(SELECT NULL::{kinds[place]} FROM range(3))"
+    plan = connection.execute(f"EXPLAIN (FORMAT JSON) SELECT {name}({', '.join(arguments)})").fetchall()[0][1]
+    return len(re.findall(r'"name": "RANGE ?"', plan))
+
+
+@pytest.mark.medium
+def test_as_often_as_it_is_counted_duckdb_writes_an_argument(made):
+    macros = Macros(catalogue.TEXTS, frozenset({"pgx", "pgi"}))
+    made.execute("PRAGMA disable_optimizer")
+    forms = made.execute(
+        "SELECT schema_name, function_name, parameters FROM duckdb_functions() WHERE function_type = 'macro' AND "
+        "(schema_name IN ('pgx', 'pgi') OR function_name IN ('nullif', 'split_part', 'map_to_pg_oid', 'format_pg_type'))"
+    ).fetchall()
+    most = {}
+    for schema, name, parameters in forms:
+        for place in range(len(parameters)):
+            several = itertools.product(KINDS, repeat=len(parameters)) if len(parameters) < 4 else [["VARCHAR"] * 9]
+            for kinds in several:
+                with contextlib.suppress(duckdb.Error):
+                    count = measured(made, f"{schema}.{name}", list(kinds)[: len(parameters)], place)
+                    most[schema, name] = max(most.get((schema, name), 0), count)
+                    break
+    counted = {
+        key: macros.written(key[1], ours=key[0].startswith("pg") and key[0] != "pg_catalog").copies for key in most
+    }
+    assert {key: (most[key], counted[key]) for key in most if most[key] > counted[key]} == {}
+    assert most["pgx", "format"] == counted["pgx", "format"] == 20
+    assert most["pgx", "to_regclass"] == counted["pgx", "to_regclass"] == 4
+    assert len(most) > 60
 
 
 @pytest.mark.parametrize(
@@ -94,6 +166,8 @@ def test_what_is_spelled_in_several_places(written, meant):
     assert "".join(text for _, text in prepared(tokens(written))) == meant
 
 
+@pytest.mark.medium
+@settings(max_examples=25)
 @given(
     st.text(alphabet="(),.\"'=a1 ", max_size=30),
     st.sampled_from(["any(array(select", "cast(cast(", "from unnest(", "dpsql.main."]),

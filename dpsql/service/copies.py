@@ -1,0 +1,112 @@
+"""How much DuckDB writes in the place of a call of a macro: its text, with the argument as often as it is there.
+
+DuckDB calls no macro in another way, be it one of ours or of its own. Where calls are in one another, what is written
+has the product.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+
+_HEAD: Final = re.compile(r"\(([\w, ]*)\) AS ")
+_OF_DUCKDB: Final = """
+    SELECT function_name, parameters, macro_definition FROM duckdb_functions()
+    WHERE function_type = 'macro' AND macro_definition IS NOT NULL
+"""
+_VIEW: Final = 1000
+"""Expressions that take about as long as one of our views."""
+_Form = tuple[Sequence[str], str]
+"""The parameters of a macro, and its text."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What stands in the place of a call.
+
+    Attributes:
+        copies: of an argument, at most, and at least one.
+        size: expressions besides.
+    """
+
+    copies: int = 1
+    size: int = 0
+
+
+class Macros:
+    """What is written for macros.
+
+    Args:
+        texts: ours, each as after CREATE MACRO and the schema.
+        schemas: in which ours are; DuckDB's have none of them.
+    """
+
+    def __init__(self, texts: Iterable[str], schemas: frozenset[str]) -> None:
+        self._schemas = schemas
+        self._parser = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
+        self._lock = threading.RLock()
+        self._known: dict[tuple[bool, str], Written] = {}
+        self._forms: dict[tuple[bool, str], list[_Form]] = {}
+        for text in texts:
+            self._forms[True, text.partition("(")[0]] = list(_forms(text))
+        for name, parameters, text in self._parser.execute(_OF_DUCKDB).fetchall():
+            self._forms.setdefault((False, name), []).append((parameters, text))
+
+    def written(self, name: str, *, ours: bool) -> Written:
+        """What is written for a call of a function; the call alone, where it is no macro."""
+        key = (ours, name)
+        with self._lock:
+            if key not in self._known:
+                most = self._known[key] = Written()  # what calls itself is another of its name, or none that runs
+                for parameters, text in self._forms.get(key, ()):
+                    nodes = list(self._expressions(self._tree(text)))
+                    of = [sum(many for node, many in nodes if node.get("column_names") == [one]) for one in parameters]
+                    size = sum(many for _, many in nodes)
+                    least = 2 if size >= _VIEW else 1  # queries in one another take more than their number
+                    most = Written(max([most.copies, least, *of]), max(most.size, size))
+                self._known[key] = most
+            return self._known[key]
+
+    def size(self, tree: Any) -> int:
+        """Expressions of a tree of DuckDB's parser, once all macros are written out."""
+        return sum(many for _, many in self._expressions(tree))
+
+    def _tree(self, text: str) -> Any:
+        """DuckDB's tree of a macro's text. In it a CASE of a value has the value once for each arm."""
+        found = self._parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [f"SELECT {text}"]).fetchall()[0][0]
+        tree = json.loads(found)
+        assert not tree["error"], text
+        return tree["statements"]
+
+    def _expressions(self, tree: Any) -> Iterator[tuple[dict[str, Any], int]]:
+        """Every expression, and how often it is written; for a call, all that stands in its place, too."""
+        waiting = [(tree, 1)]
+        while waiting:
+            node, many = waiting.pop()
+            if isinstance(node, list):
+                waiting += [(value, many) for value in node]
+            if not isinstance(node, dict):
+                continue
+            if "class" in node:
+                yield node, many
+            if node.get("type") == "BASE_TABLE" and str(node.get("schema_name") or "").lower() in self._schemas:
+                yield {}, many * _VIEW
+            if node.get("class") == "FUNCTION":
+                ours = str(node.get("schema") or "").lower() in self._schemas
+                written = self.written(str(node.get("function_name", "")).lower(), ours=ours)
+                yield {}, many * written.size
+                many *= written.copies
+            waiting += [(value, many) for value in node.values() if isinstance(value, (dict, list))]
+
+
+def _forms(text: str) -> Iterator[_Form]:
+    heads = list(_HEAD.finditer(text))
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    for head, end in zip(heads, ends, strict=True):
+        yield [name.strip() for name in head[1].split(",")], text[head.end() : end].rstrip(", ")
