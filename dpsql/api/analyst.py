@@ -72,7 +72,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Askable:
-    """A protected table that a user may ask about: what its owner declared, and nothing of its rows.
+    """A protected table that a user may ask about: what its owner declared. Nothing is read of its rows here.
 
     Attributes:
         name: as the books call it.

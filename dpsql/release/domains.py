@@ -60,7 +60,12 @@ class ColumnDomain:
 
     @property
     def described(self) -> str:
-        """Its domain in a few words, for a comment on the column."""
+        """Its domain in a few words, for a comment on the column; and whether it was read off the rows."""
+        looked = self.attribute is not None and self.attribute.known_from == "looked"
+        return f"{self._domain_in_words} (read off the rows by the owner)" if looked else self._domain_in_words
+
+    @property
+    def _domain_in_words(self) -> str:
         attribute = self.attribute
         if attribute is None:
             return "no domain is declared, so queries only count it"
@@ -76,7 +81,9 @@ class ColumnDomain:
 
 
 def public_domains(cursor: Cursor, source: Source) -> list[ColumnDomain]:
-    """Every column of a protected table with what is declared of it, in its order: public facts, and nothing else.
+    """Every column of a protected table with what is declared of it, in its order.
+
+    Nothing is read of the rows here. A domain that the owner read off them tells what the owner let it tell.
 
     Raises:
         NotProtected: the table has no account.

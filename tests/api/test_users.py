@@ -642,3 +642,15 @@ def test_each_user_sees_what_they_may_ask_themselves(bank):
     bank.unprotect("hidden", "a trial")
     bank.users.add("bob")
     assert bank.for_analyst("bob").askable() == []
+
+
+def test_who_may_ask_is_told_which_domains_were_read_off_the_rows():
+    with dpsql.connect() as db:
+        db.sql("CREATE TABLE t (age INTEGER, size INTEGER)")
+        db.protect("t", epsilon=1.0, delta=1e-9)
+        db.sql("CALL dp_domain('t', 'age', lower := 0, upper := 9, looked := true)")
+        db.sql("CALL dp_domain('t', 'size', lower := 0, upper := 9)")
+        db.users.add("alice", limits={"t": 1.0})
+        ((_, _, age), (_, _, size)) = db.for_analyst("alice").askable()[0].columns
+    assert age == "from 0 to 9 (read off the rows by the owner)"
+    assert size == "from 0 to 9"
