@@ -1,4 +1,5 @@
--- DataGrip 2024: introspection. Its log of statements, from JetBrains' public tracker.
+-- DataGrip 2024: introspection.
+-- Written by hand after what the program is known to ask; nothing was copied or recorded.
 -- columns: a, b, c, d
 select current_database() as a, current_schemas(false) as b, version() as c, current_setting('server_version_num') as d
 ;

@@ -1,4 +1,5 @@
--- DBeaver 24, PostgreSQL: at start, the tree, a table's columns. Its source: org.jkiss.dbeaver.ext.postgresql.
+-- DBeaver 24, PostgreSQL: at start, the tree, a table's columns.
+-- Written by hand after what the program is known to ask; nothing was copied or recorded.
 -- columns: version
 SELECT version()
 ;

@@ -1,4 +1,5 @@
--- Grafana 11, PostgreSQL's query builder. Its source: public/app/plugins/datasource/grafana-postgresql-datasource.
+-- Grafana 11, PostgreSQL's query builder.
+-- Written by hand after what the program is known to ask; nothing was copied or recorded.
 -- columns: version
 SELECT current_setting('server_version_num')::int/100 as version
 ;

@@ -1,4 +1,5 @@
--- Ibis 9, backend postgres. Its source: ibis/backends/postgres/__init__.py.
+-- Ibis 9, backend postgres.
+-- Written by hand after what the program is known to ask; nothing was copied or recorded.
 -- columns: current_database
 SELECT CURRENT_DATABASE()
 ;

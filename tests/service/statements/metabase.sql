@@ -1,4 +1,5 @@
--- Metabase 0.50, driver postgres: the connection's test, sync and a first chart. Its source: metabase.driver.postgres.
+-- Metabase 0.50, driver postgres: the connection's test, sync and a first chart.
+-- Written by hand after what the program is known to ask; nothing was copied or recorded.
 -- columns: ?column?
 SELECT 1
 ;

@@ -1,4 +1,5 @@
--- Npgsql 8 (Power BI, .NET): types at its first connection, then Power BI's navigator. Its source: PostgresDatabaseInfo.cs.
+-- Npgsql 8 (Power BI, .NET): types at its first connection, then Power BI's navigator.
+-- Written by hand after what the program is known to ask; nothing was copied or recorded.
 -- columns: version
 SELECT version()
 ;

@@ -1,4 +1,5 @@
--- pgAdmin 8: the connection, the tree. Its source: web/pgadmin/utils/driver/psycopg3 and browser/server_groups.
+-- pgAdmin 8: the connection, the tree.
+-- Written by hand after what the program is known to ask; nothing was copied or recorded.
 -- columns: version
 SELECT version()
 ;

@@ -1,4 +1,5 @@
 -- Superset 4, by SQLAlchemy 1.4's dialect of PostgreSQL: a dataset, its columns, a first chart.
+-- Written by hand after what the program is known to ask; nothing was copied or recorded.
 -- columns: version
 select pg_catalog.version()
 ;

@@ -1,4 +1,5 @@
 -- Tableau 2024, by psqlODBC and JDBC: the tables of a schema, a table's columns, a first view.
+-- Written by hand after what the program is known to ask; nothing was copied or recorded.
 -- columns: oid, nspname
 select oid, nspname from pg_namespace n where nspname like '%'
 ;
