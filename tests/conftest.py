@@ -15,6 +15,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from hypothesis import HealthCheck, settings
 
 import dpsql
 
@@ -25,6 +26,8 @@ FAR = 3
 MOST = 1e-6
 """How often a test may fail by chance."""
 DATA = Path(__file__).parents[2] / "shared" / "data"
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")  # how long an example takes depends on what else the machine does
 
 
 # --- which tests are which -------------------------------------------------------------------------------------------

@@ -88,9 +88,10 @@ KEYWORDS: Final = frozenset(
     grouping having ilike in initially inner inout int integer intersect interval into is isnull join lateral leading
     least left like limit localtime localtimestamp national natural nchar none normalize not notnull null nullif numeric
     offset on only or order out outer overlaps overlay placing position precision primary real references returning
-    right row select session_user setof similar smallint some substring symmetric table tablesample then time timestamp
+    right row select session_user setof similar smallint some substring symmetric table then time timestamp
     to trailing treat trim true union unique user using values varchar variadic verbose when where window with
     xmlattributes xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable
+    tablesample
     """.split()  # noqa: SIM905 - easier to read so
 )
 """Words that PostgreSQL puts in quotation marks where they are names."""

@@ -110,7 +110,7 @@ def test_a_sampler_in_a_trusted_file_is_found():
 
 
 def test_sql_draws_nothing():
-    """DuckDB's own random() is in no statement of the books; the simulated census is no private table."""
+    """DuckDB's own random() is in no statement of the books; simulated tables are not private."""
     for path in sorted((ROOT / "sql").glob("*.sql")):
-        if path.name != "census.sql":
+        if path.name not in ("bank.sql", "census.sql"):
             assert not SAMPLING_SQL.search(re.sub("--.*", "", path.read_text(encoding="utf-8"))), path

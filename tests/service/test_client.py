@@ -74,7 +74,7 @@ def test_plan_tables_and_no_rows(alice):
 
 
 def test_errors_are_those_of_the_owners_side(alice):
-    with pytest.raises(InsufficientBudget, match="epsilon 50"):
+    with pytest.raises(InsufficientBudget, match="asks for 50 "):
         alice.query(QUERY, epsilon=50)
     with pytest.raises(UnknownName, match="nope"):
         alice.query("SELECT nope FROM adult", epsilon=0.1)

@@ -65,7 +65,7 @@ class Context:
         is far more than drawing in a wider cell does.
 
         >>> Context("t", is_file=False).rows_of_cell
-        61
+        62
         """
         rho = float(make_budget(self.release_epsilon, self.delta or _SMALL, "gdp").rho)
         return math.ceil(_DEVIATIONS / math.sqrt(2 * rho * _PART))
