@@ -99,13 +99,13 @@ class Trial:
         return connection
 
     def charge(self, user: str, connection: psycopg.Connection[Any]) -> None:
-        """Ask what is charged for, again where it took too long this time."""
+        """Ask what is charged for, again where it took too long this time, or the session ended meanwhile."""
         while True:
             connection = self.alive(user, connection)
             try:
                 connection.execute("ROLLBACK")
                 self.answers.add(f"{user}: {connection.execute(ASKED).fetchall()}")
-            except (psycopg.errors.QueryCanceled, psycopg.errors.OutOfMemory, psycopg.errors.StatementTooComplex):
+            except psycopg.OperationalError:
                 continue
             return
 
