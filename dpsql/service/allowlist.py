@@ -19,6 +19,7 @@ from .catalogue import FUNCTIONS as OF_POSTGRES
 from .catalogue import TABLE_FUNCTIONS as PG_TABLE_FUNCTIONS
 from .catalogue import TEXTS
 from .copies import Macros
+from .parse_tree import open_parser, serialized
 from .titles import Titles, titles
 
 LONGEST: Final = 100_000
@@ -70,8 +71,7 @@ class AllowList:
 
     def __init__(self, *, titled: bool = False) -> None:
         self._titled = titled
-        self._parser = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
-        self._parser.execute("SET lock_configuration = true")
+        self._parser = open_parser()
         self._lock = threading.Lock()
 
     def interrupt(self) -> None:
@@ -97,7 +97,7 @@ class AllowList:
                 selects = _explained(sql)
             elif kind != duckdb.StatementType.SELECT:
                 raise NotAllowed(f"{kind.name} is not served: only SELECT is")
-            found = self._parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [selects]).fetchall()[0][0]
+            found = serialized(self._parser, selects)
         tree = json.loads(found)
         if tree.get("error"):
             raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")

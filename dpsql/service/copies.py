@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import duckdb
+from .parse_tree import open_parser, serialized
 
 _HEAD: Final = re.compile(r"\(([\w, ]*)\) AS ")
 _OF_DUCKDB: Final = """
@@ -49,7 +49,7 @@ class Macros:
 
     def __init__(self, texts: Iterable[str], schemas: frozenset[str]) -> None:
         self._schemas = schemas
-        self._parser = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
+        self._parser = open_parser()
         self._lock = threading.RLock()
         self._known: dict[tuple[bool, str], Written] = {}
         self._forms: dict[tuple[bool, str], list[_Form]] = {}
@@ -79,8 +79,7 @@ class Macros:
 
     def _tree(self, text: str) -> Any:
         """DuckDB's tree of a macro's text. In it a CASE of a value has the value once for each arm."""
-        found = self._parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [f"SELECT {text}"]).fetchall()[0][0]
-        tree = json.loads(found)
+        tree = json.loads(serialized(self._parser, f"SELECT {text}"))
         assert not tree["error"], text
         return tree["statements"]
 

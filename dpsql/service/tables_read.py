@@ -10,11 +10,13 @@ from typing import Any, Final
 import duckdb
 
 from .allowed import TABLE_FUNCTIONS
+from .parse_tree import open_parser, serialized
 
 _CATALOGUE: Final = frozenset({"pgx", "pgi", "pg_catalog", "information_schema"})
 """Schemas without a row of a table. The first two stand for the others in a statement that runs."""
 _LISTS: Final = frozenset({"SHOW_UNQUALIFIED", "SHOW_SPECIAL"})
 _Scope = frozenset[str]
+_parser = lru_cache(maxsize=1)(open_parser)
 
 
 @lru_cache(maxsize=4096)
@@ -24,18 +26,10 @@ def reads_catalogue_alone(statement: str) -> bool:
     A dp_* function is no table, because the keeper's log has its call.
     """
     try:
-        found = _parser().execute("SELECT json_serialize_sql($1::VARCHAR)", [statement]).fetchall()[0][0]
-        tree = json.loads(found)
+        tree = json.loads(serialized(_parser(), statement))
         return not tree.get("error") and not any(_is_table(node, scope) for node, scope in _nodes(tree["statements"]))
     except (duckdb.Error, ValueError, RecursionError):
         return False
-
-
-@lru_cache(maxsize=1)
-def _parser() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
-    connection.execute("SET lock_configuration = true")
-    return connection
 
 
 def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], _Scope]]:
