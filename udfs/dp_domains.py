@@ -21,7 +21,7 @@ from dpsql.release.domains import ColumnDomain, as_json, table_domains
 from .bridge.declare import Call, Parameter, Relation
 from .dp_domain import OF_DISCOVERY, DpDomain
 from .extension import Instance, SqlFunction
-from .of_users import DOMAIN_COLUMNS, askable, domain_rows
+from .of_users import askable, domain_rows
 from .relations import Computed
 
 COLUMNS = {
@@ -39,6 +39,9 @@ COLUMNS = {
     "statement": "VARCHAR",
     "labels": "VARCHAR[]",
 }
+_OF_OWNER = ("origin", "outside", "statement")
+"""Columns that tell how a domain came about, what releases of others told of the rows, and how to declare it."""
+DECLARED = {name: kind for name, kind in COLUMNS.items() if name not in _OF_OWNER}
 
 ARGUMENTS = Arguments({p.name: p.type for p in DpDomain.parameters if not p.positional and p.name not in OF_DISCOVERY})
 """What declares a column: all that `dp_domain` takes, without what is charged."""
@@ -81,7 +84,7 @@ class DpDomains(SqlFunction):
         """See `TableFunction.bind`."""
         if call.by:
             source = askable(self._instance, call["table"], call.search_path, call.by)
-            return Computed(DOMAIN_COLUMNS, partial(domain_rows, self._instance, source, call.by))
+            return Computed(DECLARED, partial(domain_rows, self._instance, source, call.by))
         if call["from_table"] is not None and call["from_json"] is not None:
             raise InvalidArgument("from_table and from_json are given: leave one of them out")
         with self._instance.lookup() as cursor:

@@ -43,19 +43,6 @@ RELEASE_COLUMNS: Final = {
     "report": "VARCHAR",
     "key": "VARCHAR",
 }
-DOMAIN_COLUMNS: Final = {
-    "source": "VARCHAR",
-    "column": "VARCHAR",
-    "type": "VARCHAR",
-    "kind": "VARCHAR",
-    "size": "BIGINT",
-    "bins": "BIGINT",
-    "nullable": "BOOLEAN",
-    "other": "VARCHAR",
-    "undeclared": "BOOLEAN",
-    "labels": "VARCHAR[]",
-}
-"""Of `dp_domains` what is declared: not what releases of others told of the rows."""
 _OF_THE_LEDGER: Final = frozenset({"for", "earlier", "since", "release"})
 """What a request holds that tells of other users, or what its maker calls it."""
 Row = tuple[object, ...]

@@ -48,7 +48,7 @@ class ColumnDomain:
 
     @property
     def declared(self) -> tuple[object, ...]:
-        """What the owner declared, in the order of `DOMAIN_COLUMNS`: column, type, kind, size, bins, …, labels."""
+        """What the owner declared, in the order of `dp_domains`: column, type, kind, size, bins, …, labels."""
         attribute = self.attribute
         head = (self.column.name, self.shown_type)
         if attribute is None:
