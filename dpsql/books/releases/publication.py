@@ -104,7 +104,8 @@ def publish_answers(
         types: of the columns, which `frame` has too.
         report: what the answers say of themselves; from released values only.
     """
-    return store_rows(books, entry, typed_answers(types), tuple(types), None, "dpsql_answers", frame, report)
+    rows = Rows(typed_answers(types), tuple(types), None, "dpsql_answers", frame)
+    return store_tables(books, entry, [rows], report)
 
 
 def publish_domain(books: Books, entry: Entry, attribute: Attribute, report: Mapping[str, Any]) -> Entry:
@@ -119,34 +120,6 @@ def publish_domain(books: Books, entry: Entry, attribute: Attribute, report: Map
     found = releases.find_release(books, entry.key)
     assert found is not None
     return found
-
-
-def store_rows(
-    books: Books,
-    entry: Entry,
-    drawn: exp.Select,
-    filled: Sequence[str],
-    schema: exp.Select | None,
-    name: str,
-    frame: Columns,
-    report: Mapping[str, Any],
-) -> Entry:
-    """Write the rows of a release, read back what was committed, and publish it; returns it, published.
-
-    Args:
-        books: of the source's database.
-        entry: the release.
-        drawn: the columns of the rows, made of those of `frame`.
-        filled: the names of those that are not NULL throughout.
-        schema: a SELECT without rows whose columns have the types of the table's; None for those of `drawn`.
-        name: of `frame` in `drawn`.
-        frame: the rows, encoded.
-        report: what the release says of itself.
-
-    Raises:
-        BooksError: what was read back is not what was written; nothing is lost, the same call goes on.
-    """
-    return store_tables(books, entry, [Rows(drawn, filled, schema, name, frame)], report)
 
 
 def store_tables(books: Books, entry: Entry, parts: Sequence[Rows], report: Mapping[str, Any]) -> Entry:
