@@ -78,8 +78,9 @@ def _named(columns: Sequence[str]) -> str | list[str]:
 class _Constraints:
     """Of one table: its foreign keys as (key, table, references), and columns whose values are unique together."""
 
-    foreign: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]
-    unique: tuple[tuple[str, ...], ...]
+    foreign: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = ()
+    unique: tuple[tuple[str, ...], ...] = ()
+    primary: tuple[str, ...] = ()
 
 
 def edges_of(sources: Sequence[Input], *, looks: bool) -> list[Edge]:
@@ -98,18 +99,18 @@ def edges_of(sources: Sequence[Input], *, looks: bool) -> list[Edge]:
 
 def _constraints(source: Input) -> _Constraints:
     if source.is_file:
-        return _Constraints((), ())
+        return _Constraints()
     rows = source.cursor.execute(_CONSTRAINTS, {"schema": source.schema, "name": source.name}).fetchall()
     foreign = tuple((tuple(own), table, tuple(other)) for kind, own, table, other in rows if kind == "FOREIGN KEY")
-    return _Constraints(foreign, tuple(tuple(own) for kind, own, _, _ in rows if kind != "FOREIGN KEY"))
+    unique = tuple(tuple(own) for kind, own, _, _ in rows if kind != "FOREIGN KEY")
+    primary = next((tuple(own) for kind, own, _, _ in rows if kind == "PRIMARY KEY"), ())
+    return _Constraints(foreign, unique, primary)
 
 
 def numbered(source: Input) -> frozenset[str]:
     """The columns that are the PRIMARY KEY of a table by themselves."""
-    if source.is_file:
-        return frozenset()
-    rows = source.cursor.execute(_CONSTRAINTS, {"schema": source.schema, "name": source.name}).fetchall()
-    return frozenset(own[0] for kind, own, _, _ in rows if kind == "PRIMARY KEY" and len(own) == 1)
+    primary = _constraints(source).primary
+    return frozenset(primary if len(primary) == 1 else ())
 
 
 def _foreign(source: Input, sources: Sequence[Input], constraints: _Constraints) -> Iterator[Edge]:
