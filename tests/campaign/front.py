@@ -43,6 +43,7 @@ MOST_MIB = {
 }
 """The front keeps nothing of what users send."""
 LATE = "another user waited longer than a statement may take"
+UNANSWERED = "a user has no answer, or another one"
 HOSTILE, QUIET = ("mallory", "oscar"), "quinn"
 EPSILON = 0.05
 ASKED = f"SELECT * FROM dp_query('SELECT count(*) AS n FROM t', epsilon => {EPSILON})"
@@ -185,11 +186,12 @@ def tried(texts: int, seed: int, minutes: float, say: Callable[[str], None]) -> 
     trial.outcomes["the front or the keeper ended"] += not lives
     trial.outcomes[LATE] += places[1] > SECONDS
     trial.outcomes["memory grew"] += any(trial.largest[name] > most for name, most in MOST_MIB.items())
-    trial.outcomes["charged twice"] += len(trial.answers) != len(HOSTILE) or spent > len(HOSTILE) * EPSILON + 1e-9
+    trial.outcomes[UNANSWERED] += len(trial.answers) != len(HOSTILE)
+    trial.outcomes["charged twice"] += spent > len(HOSTILE) * EPSILON + 1e-9
     return +trial.outcomes
 
 
-BAD = ("the front or the keeper ended", LATE, "memory grew", "charged twice")
+BAD = ("the front or the keeper ended", LATE, "memory grew", UNANSWERED, "charged twice")
 
 
 def texts_at_the_door(times: int) -> Counter[str]:

@@ -18,7 +18,7 @@ from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb import unit_rows
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.evaluation.roles import roles_of
-from tests.linked.test_unit_rows import full, sensitivity
+from tests.linked.test_unit_rows import full, moves_one_row, sensitivity
 from tests.linked.trees import SECRET, SHAPES, Rows, Shape, databases, moved
 
 SETTINGS = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -65,12 +65,6 @@ def casts(draw: st.DrawFn, unique: bool = True) -> tuple[Cast, Rows]:
     sets = st.sampled_from([(HEAD,), (SPOUSE,), (HEAD, SPOUSE), (SPOUSE, replace(HEAD, always=False))])
     roles = tuple((table, draw(sets)) for table in shape.tree.tables[1:] if draw(st.booleans()) or table == "a")
     return Cast(shape.links, shape.type, roles), rows
-
-
-def moves_one_row(database: tuple[Cast, Rows]) -> None:
-    shape, rows = database
-    with duckdb.connect() as con:
-        assert sensitivity(con, shape, rows) <= 1
 
 
 @pytest.mark.medium
