@@ -159,6 +159,11 @@ class UnitRow:
             found += [n for n, below in zip(names, self.below(slot.table), strict=True) if below.role is None]
         return tuple(found)
 
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The columns of rows that a digest chooses among several of a unit."""
+        return tuple(name for slot in self.slots if slot.above is not None and slot.role is None for name in slot.names)
+
     def _presence(self, slot: Slot) -> str | None:
         """The name of the column that says whether a row with the slot's role is there; None where none is asked."""
         if slot.above is None or slot.role is None or slot.role.always:

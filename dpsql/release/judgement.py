@@ -16,6 +16,10 @@ both is taken, because a fit to noisy counts may hold their noise, and a fit far
 two ordered columns is their rank correlation (`dpsql.release.correlation`), of others their association
 (`dpsql.release.association`). "Truth" is the rows that count: with privacy units at most `max_rows` of each.
 
+Of linked tables y and s count rows that a digest chooses among those of a unit (`dpsql.core.unit_row`). Another choice
+of the same rows gives other counts. In u of N units, each chosen with a chance of its own, their variance is at most
+u·(1 − u/N): so much comes to σ² twice, for y and for s.
+
 What was not measured as a whole is not judged: see `Judgement.unmeasured_columns` and `unmeasured_pairs`.
 """
 
@@ -180,6 +184,7 @@ def judge(
     rows: int,
     check: Callable[[], None] | None = None,
     predicted: Collection[str] = (),
+    chosen: Collection[str] = (),
 ) -> Judgement:
     """Compare a synthetic table with what was measured.
 
@@ -190,6 +195,7 @@ def judge(
         rows: how many of these there are.
         check: called between marginals; may raise to end the work.
         predicted: pairs of which the fit predicts a small error, their names joined by ", ".
+        chosen: columns of rows that are chosen among those of a unit, on both sides.
     """
     estimates = Estimates(domain, measured)
     total, sure = estimates.total, estimates.of(())
@@ -203,8 +209,9 @@ def judge(
             columns.append(_column(attribute, estimate, _counts(counter, domain, (attribute.name,)) * scale, total))
     worst = WorstCells(domain, is_normal=all(find_noise(m.noise).is_normal for m in measured if m.variance))
     for column in columns:
-        worst.add((column.name,), column.synthetic, column.measured, column.stddev)
-    found = _judge_pairs(estimates, counter, scale, worst, check, predicted)
+        noise = _with_choice((column.name,), chosen, column.synthetic, column.stddev)
+        worst.add((column.name,), column.synthetic, column.measured, noise)
+    found = _judge_pairs(estimates, counter, scale, worst, check, predicted, chosen)
     number, error = _single_cells(domain, measured, counter, scale, total)
     return Judgement(
         total=total,
@@ -227,6 +234,7 @@ def _judge_pairs(
     worst: WorstCells,
     check: Callable[[], None] | None,
     predicted: Collection[str],
+    chosen: Collection[str],
 ) -> dict[str, Any]:
     """What a `Judgement` says of pairs."""
     domain = estimates.domain
@@ -248,6 +256,7 @@ def _judge_pairs(
             continue
         made = _counts(counter, domain, clique) * scale
         shown, values, stddev = _merged(domain, estimate, made)
+        stddev = _with_choice(clique, chosen, shown, stddev)
         strength = correlation_of_counts(shown, columns) if ordered else association_of_counts(shown)
         pair = JudgedPair(clique, measured, strength, ", ".join(clique) in predicted, ordered)
         pairs.append((pair, _largest_gaps(shown - values, stddev)))
@@ -261,6 +270,16 @@ def _judge_pairs(
         "undefined_pairs": undefined,
         "skipped_pairs": skipped,
     }
+
+
+def _with_choice(clique: Clique, chosen: Collection[str], made: Floats, stddev: Floats) -> Floats:
+    """σ of each cell with the choice of rows, see the top of this file; rounded up to one of few, eight an octave."""
+    units = float(made.sum())
+    if units <= 0 or not any(name in chosen for name in clique):
+        return stddev
+    whole = np.sqrt(stddev**2 + 2 * made * (1 - made / units))
+    steps = np.ceil(8 * np.log2(whole, out=np.zeros(whole.shape), where=whole > 0))
+    return np.where(whole > 0, np.exp2(steps / 8), 0.0)
 
 
 def _largest_gaps(gaps: Floats, stddev: Floats) -> list[tuple[float, float]]:

@@ -57,7 +57,9 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
     counter = _synthetic(cursor, books, entry)
     try:
         predicted = frozenset(entry.report.get("reliable_pairs", ()))
-        found = judge(entry.domain, measurements(books, entry), counter, _counted(entry, counter), check, predicted)
+        chosen = () if entry.linked is None else UnitRow.from_json(entry.linked, entry.domain).chosen
+        rows = _counted(entry, counter)
+        found = judge(entry.domain, measurements(books, entry), counter, rows, check, predicted, chosen)
     finally:
         counter.close()
     return replace(found, numbers=tuple(_numbers(cursor, books, entry, found, check)))

@@ -356,6 +356,7 @@ DEFECTS = (
     Defect("pairs that no epsilon helps lead to advice", "dpsql/release/advice.py", " if not pair.measured.is_vacuous]", "]", ("tests/report/test_verdict.py",)),
     Defect("columns that are NULL are judged in pairs", "dpsql/release/judgement.py", "    return float(values.sum()) <= empty <= _FEW * float(rest.sum())", "    return False", ("tests/report/test_verdict.py",)),
     Defect("cells of a pair share a chance with those before it only", "dpsql/release/judgement.py", "_largest_gaps(shown - values, stddev)", "[(float(np.abs(shown - values).max() - worst.reach * stddev.max()), 0.0)]", ("tests/report/test_verdict.py",)),
+    Defect("another choice of rows is a misfit", "dpsql/release/judgement.py", "    if units <= 0 or not any(name in chosen for name in clique):", "    if True:", ("tests/report/test_verdict.py",)),
     Defect("shares are said of a number of rows that noise hides", "dpsql/release/verdict.py", "    if judgement.is_of_unknown_rows:", "    if False:", ("tests/report/test_verdict.py",)),
     Defect("the verdict names the cell with the most rows", "dpsql/release/verdict.py", "    worst = max(judgement.worst, key=lambda one: abs(one.synthetic - one.measured) / one.stddev)", "    worst = judgement.worst[0]", ("tests/report/test_verdict.py",)),
     Defect("bins of large whole numbers are floats", "dpsql/release/inside_bins.py", "        if not attribute.is_float:  # in", "        if False:  # in", ("tests/release/test_inside_bins.py",)),

@@ -255,6 +255,25 @@ def test_noise_alone_makes_no_pair_missed_that_fits():
     assert missed <= 6
 
 
+@pytest.mark.medium
+def test_another_choice_of_the_same_rows_is_not_far_from_the_first():
+    """Each of 30,000 units has a row of both values, and one is chosen on each side; of a real misfit it is told."""
+    rng = np.random.default_rng(7)
+    domain = Domain((Attribute("a", "INTEGER", "values", ("0", "1")), Attribute("b", "INTEGER", "values", ("0", "1"))))
+    public = Measurement((), (), np.array([30_000]), Fraction(0), "gaussian", Fraction(1))
+    chance = 0
+    for _ in range(12):
+        codes = rng.integers(0, 2, (30_000, 2))
+        counts = np.bincount(2 * codes[:, 0] + rng.integers(0, 2, 30_000), minlength=4)
+        measured = Measurement(("a", "b"), (2, 2), counts, Fraction(25), "gaussian", Fraction(1))
+        rows = Rows(domain, codes)
+        assert judge(domain, [public, measured], rows, 30_000, chosen=("b",)).far == 0
+        chance += judge(domain, [public, measured], rows, 30_000).far > 0
+        wrong = Rows(domain, np.concatenate([codes[3_000:], np.zeros((3_000, 2), np.int64)]))
+        assert judge(domain, [public, measured], wrong, 30_000, chosen=("b",)).far > 0
+    assert chance >= 6
+
+
 def test_the_cell_that_the_verdict_names_is_the_most_deviations_off():
     """Others may have more rows too many, and be explained by their noise."""
     cells = (WorstCell(("a",), ("0",), 1000.0, 300.0, 2400.0), WorstCell(("b",), ("1",), 500.0, 10.0, 600.0))
