@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
-import itertools
 import os
 import runpy
 import subprocess
@@ -18,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import dpsql
+from tests import seeds
+from tests.seeds import seeded_entropy
 
 TIERS = {"medium": 10.0, "unmarked": 0.5}
 """Seconds of CPU time that a test of each tier may take; `slow` ones may take any."""
@@ -26,16 +26,25 @@ FAR = 3
 MOST = 1e-6
 """How often a test may fail by chance."""
 DATA = Path(__file__).parents[2] / "shared" / "data"
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")  # how long an example takes depends on what else the machine does
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""How long an example takes depends on what else the machine does."""
+settings.register_profile("fixed", _UNTIMED, derandomize=True)
+settings.register_profile("explore", _UNTIMED, derandomize=False)
+settings.load_profile("fixed")  # the same examples each time, so that no change pays for what another left to be found
 
 
 # --- which tests are which -------------------------------------------------------------------------------------------
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest --tiers` lists every test that takes more CPU time than its tier allows."""
+    """`--tiers` lists each test above its tier of CPU time; with `--system-noise` none has a seed."""
     parser.addoption("--tiers", action="store_true", help="list the tests that are above their tier of CPU time")
+    parser.addoption("--system-noise", action="store_true", help="noise of the system, not of a seed: before a release")
+
+
+def pytest_configure() -> None:
+    """What tests draw is of a seed, see `tests.seeds`."""
+    seeds.install()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -98,9 +107,20 @@ _began = pytest.StashKey[float]()
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Note when a test begins, before its fixtures."""
+    """Note when a test begins, before its fixtures, and let it draw from its seed."""
     item.stash[_began] = _cpu_seconds()
+    is_of_system = item.config.getoption("--system-noise") or item.get_closest_marker("chance")
+    seeds.begin(None if is_of_system else item.nodeid)
     return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> Iterator[object]:
+    """What several tests share is the same whichever is first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with seeds.seed(f"{fixturedef.baseid}::{fixturedef.argname}[{getattr(request, 'param', '')}]"):
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -242,12 +262,3 @@ def load_adult(data: Path) -> Callable[[dpsql.Database], None]:
 def entropy() -> Callable[[int], bytes]:
     """A repeatable source of bytes, for tests only."""
     return seeded_entropy("dpsql tests")
-
-
-def seeded_entropy(seed: str) -> Callable[[int], bytes]:
-    counter = itertools.count()
-
-    def draw(count: int) -> bytes:
-        return hashlib.shake_256(f"{seed}/{next(counter)}".encode()).digest(count)
-
-    return draw

@@ -138,7 +138,7 @@ class Judgement:
         cells_error: of these.
         worst: cells that noise does not explain, the farthest first.
         looked_at: cells of columns and pairs that could be among them.
-        far: how many of them are beyond five deviations of their noise.
+        far: how many of them are surely off, by a chance of one in a million for all together.
         numbers: what analysts ask of the columns of numbers.
     """
 

@@ -2,7 +2,7 @@
 
     shares   "off by about x percentage points": the mean of the columns' errors (`dpsql.release.judgement`)
     pairs    "not reliable": how many are hidden by noise or missed by the fit
-    cells    how many are beyond five deviations of their noise, and the one that is the most deviations off
+    cells    how many are off by more than noise explains, and the one that is the most deviations off
     advice   see `dpsql.release.advice`
 
 Only what was measured whole is judged. What was not is said to be not judged, so that nothing false is said of a

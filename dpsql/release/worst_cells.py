@@ -1,9 +1,11 @@
 """The cells in which a synthetic table is farther from what was measured than noise explains.
 
     listed   |s − y| > z·σ,   z = the reach of the noise at a chance of 0.05 / cells
+    far      the same at a chance of 10⁻⁶ / cells
 
 s are the synthetic counts, y the measured ones with deviation σ. All cells that are looked at share the chance of 1 in
-20 (Bonferroni), so a table that fits is shown without a cell in 19 of 20 releases.
+20 (Bonferroni), so a table that fits is shown without a cell in 19 of 20 releases. The verdict speaks of far cells only,
+which noise makes of a table that fits in one of a million releases.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from dpsql.release.estimates import Floats
 
 _MOST: Final = 12
 _FALSE_ALARM: Final = 0.05
-_FAR: Final = 5.0
+_FAR: Final = 1e-6
+"""The chance of a far cell that is noise."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class WorstCells:
     def __init__(self, domain: Domain, *, is_normal: bool) -> None:
         self.cells = 0
         self._domain, self._noise = domain, GAUSSIAN if is_normal else LAPLACE
-        self._far = 0
+        self._far: list[Floats] = []
         self._found: list[tuple[float, Clique, tuple[int, ...], float, float, float]] = []
 
     def add(self, clique: Clique, made: Floats, measured: Floats, stddev: Floats) -> None:
@@ -64,7 +67,7 @@ class WorstCells:
         """
         self.cells += made.size
         far = np.divide(np.abs(made - measured), stddev, out=np.zeros(made.shape), where=stddev > 0)
-        self._far += int((far > _FAR).sum())
+        self._far.append(far[far > self._reach(_FAR)])
         for place in np.argsort(far, axis=None)[-_MOST:]:
             cell = tuple(int(one) for one in np.unravel_index(place, made.shape))
             known = float(measured[cell]), float(stddev[cell]), float(made[cell])
@@ -75,12 +78,17 @@ class WorstCells:
     @property
     def reach(self) -> float:
         """How many deviations noise may explain in any of the cells that were looked at."""
-        return self._noise.reach(_FALSE_ALARM / max(1, self.cells))
+        return self._reach(_FALSE_ALARM)
 
     @property
     def far(self) -> int:
-        """How many cells are beyond five deviations; 0 where so many are looked at that noise reaches as far."""
-        return self._far if self.reach <= _FAR else 0
+        """How many cells are so far off that noise makes none of them in all but one of a million releases."""
+        least = self._reach(_FAR)
+        return sum(int((far > least).sum()) for far in self._far)
+
+    def _reach(self, chance: float) -> float:
+        """How many deviations noise reaches with that chance in any of the cells that were looked at."""
+        return self._noise.reach(chance / max(1, self.cells))
 
     def listed(self) -> tuple[WorstCell, ...]:
         """Those that noise does not explain, the most rows first."""

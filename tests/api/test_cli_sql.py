@@ -144,7 +144,7 @@ def test_explain_and_returning_are_shown(new, capsys):
 
 
 def run(*arguments: str, **how: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "dpsql", *arguments], text=True, timeout=120, check=False, **how)
+    return subprocess.run([sys.executable, "-m", "dpsql", *arguments], text=True, timeout=500, check=False, **how)
 
 
 @pytest.mark.medium

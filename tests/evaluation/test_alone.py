@@ -166,7 +166,7 @@ def test_the_process_has_no_secret_and_no_file(db, monkeypatch, tmp_path):
 
 
 def _is_gone(pid: int) -> bool:
-    for _ in range(200):
+    for _ in range(2400):
         try:
             with open(f"/proc/{pid}/stat") as file:
                 if file.read().rpartition(")")[2].split()[0] == "Z":

@@ -125,7 +125,7 @@ def long_table(db: dpsql.Database) -> None:
 def wait_for_fit(db: dpsql.Database) -> None:
     """Until the measurements are stored: the fit goes on for minutes then."""
     cursor = db.connection.cursor()
-    for _ in range(300):
+    for _ in range(3000):
         if cursor.execute("SELECT count(*) FROM dpsql.answer").fetchall()[0][0] > 1:
             time.sleep(3)  # past the compilation
             return
@@ -149,7 +149,7 @@ def test_interrupted_from_another_thread(db, interrupting):
         db.sql(LONG).fetchall()
     elapsed = time.monotonic() - stopped[0]
     thread.join()
-    assert elapsed < 30  # the work would take many minutes; measured 0.3 s, see tests/benchmarks
+    assert elapsed < 120  # the work would take many minutes; measured 0.3 s, see tests/benchmarks
     spent = db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall()
     with pytest.raises(Interrupted), interrupting(db, 4):
         db.synthesize("t", 1.0, relaxed_rows=512, steps=100000)
@@ -286,11 +286,11 @@ try:
 except KeyboardInterrupt:
     print("Ctrl-C works as before")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=550)
     lines = done.stdout.splitlines()
     assert len(lines) == 3, done.stdout + done.stderr
     name, interrupted, seconds = lines[0].split()
     assert interrupted == "True", lines
-    assert float(seconds) < 30
+    assert float(seconds) < 120
     assert lines[1] == "[('measured',)] [(1,)]"
     assert lines[2] == "Ctrl-C works as before"

@@ -220,19 +220,19 @@ def test_the_room_for_recursion_is_put_back_by_the_last_of_all_threads():
     def first():
         with deep_recursion():
             first_is_in.set()
-            second_is_in.wait(10)
+            second_is_in.wait(120)
 
     def second():
-        first_is_in.wait(10)
+        first_is_in.wait(120)
         with deep_recursion():
             second_is_in.set()
-            threads[0].join(10)
+            threads[0].join(120)
             kept.append(sys.getrecursionlimit())
 
     threads = [threading.Thread(target=target) for target in (first, second)]
     for thread in threads:
         thread.start()
-    threads[1].join(10)
+    threads[1].join(120)
     assert kept == [max(before, 50_000)]
     assert sys.getrecursionlimit() == before
 

@@ -47,7 +47,7 @@ def bank(tmp_path):
 def run(script: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Python in a process of its own; it is killed only where it does not end at all."""
     command = [sys.executable, "-c", BLOCKED + script, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=cwd)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, cwd=cwd)
 
 
 def charged(bank: Path) -> list[tuple[object, ...]]:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,10 +68,16 @@ def need_quack() -> None:
     need(all(found), "DuckDB's extension quack, or its command", f"pip install {wanted}")
 
 
+_PORTS = itertools.count(10_000 + 1_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")))
+"""Below those that the system gives away, and apart for each process that runs tests."""
+
+
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
+    """A port that nobody listens on, and that nobody is given before its server is there."""
+    for port in _PORTS:
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError
 
 
 psycopg = pytest.importorskip("psycopg")

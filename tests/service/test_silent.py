@@ -102,7 +102,7 @@ def test_whoever_is_one_too_many_is_told(small):
     with pytest.raises(psycopg.OperationalError, match="5 clients are connected already"):
         psycopg.connect(small.dsn())
     there.pop().close()
-    for _ in range(100):  # the front hears of it a moment later
+    for _ in range(2400):  # the front hears of it a moment later
         try:
             there.append(psycopg.connect(small.dsn()))
             break
