@@ -4,8 +4,8 @@
     far      the same at a chance of 10⁻⁶ / cells
 
 s are the synthetic counts, y the measured ones with deviation σ. All cells that are looked at share the chance of 1 in
-20 (Bonferroni), so a table that fits is shown without a cell in 19 of 20 releases. The verdict speaks of far cells only,
-which noise makes of a table that fits in one of a million releases.
+20 (Bonferroni), so a table that fits is shown without a cell in 19 of 20 releases. The verdict speaks of far cells
+only. Noise makes such a cell of a table that fits in one of a million releases.
 """
 
 from __future__ import annotations
