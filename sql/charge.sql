@@ -1,5 +1,6 @@
 -- Charge, only if the budget suffices: of two sessions that would together overspend, one updates no row. The first
--- charge, before any answer is seen, fixes by which of the two sums the account is held from then on.
+-- charge, before any answer is seen, fixes by which of the two sums the account is held from then on. While all releases
+-- are pure, the sum of their epsilon suffices, too; dpsql/privacy/account.py proves it.
 UPDATE dpsql.account
 SET
   rho_spent = rho_spent + $rho,
@@ -9,8 +10,11 @@ SET
   releases = releases + 1
 WHERE source = $source
   AND NOT retired
-  AND CASE coalesce(currency, $currency)
-    WHEN 'pure' THEN pure_spent + $pure <= $pure_budget
-    WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget
-    ELSE rho_spent + $rho <= rho_budget
-  END;
+  AND (
+    coalesce(pure_spent + $pure <= $pure_budget, false)
+    OR CASE coalesce(currency, $currency)
+      WHEN 'pure' THEN false
+      WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget
+      ELSE rho_spent + $rho <= rho_budget
+    END
+  );

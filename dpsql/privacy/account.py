@@ -10,6 +10,12 @@ enforce it by a conditional update (`sql/charge.sql`).
 An account with δ = 0 promises pure ε: of releases with Laplace noise and selections alone, whose ε add up, Σε ≤ ε. No
 other release is charged to it.
 
+An account with δ takes such releases by the same sum, too, as long as it has had no other: a charge is allowed if its
+sum above fits, or if all releases are pure and Σε ≤ ε. *Proof.* Let U be the outcomes that end with pure releases alone
+and Σε ≤ ε. There p(u) ≤ e^Σε·p′(u) ≤ e^ε·p′(u), whatever each release was asked for. Any other outcome ends within its
+sum, for sums only grow and the last charge was tested. So it has the same p in the course that stops before the sum is
+exceeded, which is (ε, δ)-DP. For a set S of outcomes, p(S∖U) ≤ e^ε·p′(S∖U) + δ, and p(S) ≤ e^ε·p′(S) + δ. ∎
+
 Discovering the values of a column adds δ′ to the δ of its noise. Half of δ is kept for those, from the first charge on
 if that is a discovery, of values or of bins: the sums keep (ε, δ/2), Σδ′ ≤ δ/2, and together that is (ε, δ)-DP. It is
 not kept later, for then answers would have been seen.
@@ -91,9 +97,9 @@ class Account:
 
     @property
     def pure_left(self) -> Fraction:
-        """The ε that may still be charged where δ = 0."""
+        """The ε of pure releases that may still be charged by Σε; 0 after a release that was not pure."""
         spent = self.pure_spent
-        return Fraction(0) if spent is None or not self.pure else max(Fraction(0), exact(self.epsilon) - spent)
+        return Fraction(0) if spent is None else max(Fraction(0), exact(self.epsilon) - spent)
 
     @property
     def rho_left(self) -> Fraction:
@@ -112,18 +118,24 @@ class Account:
 
     @property
     def epsilon_spent(self) -> float:
-        """The ε, at the account's δ, that all releases so far satisfy together."""
+        """The ε, at the account's δ, that all releases so far satisfy together: the least that is proven."""
+        by_pure = self.epsilon if self.pure_spent is None else min(self.epsilon, float(self.pure_spent))
         if self.pure:
-            return self.epsilon if self.pure_spent is None else min(self.epsilon, float(self.pure_spent))
+            return by_pure
         delta = self.delta_of_sums
         if self.currency == "gdp":
-            return min(self.epsilon, gaussian_epsilon(self.gdp_spent, delta))
-        return min(self.epsilon, zcdp_epsilon(self.rho_spent, delta))
+            return min(by_pure, gaussian_epsilon(self.gdp_spent, delta))
+        return min(by_pure, zcdp_epsilon(self.rho_spent, delta))
+
+    @property
+    def is_by_pure(self) -> bool:
+        """Whether `epsilon_spent` is Σε of releases that are all pure."""
+        return self.pure_spent is not None and self.epsilon_spent == float(self.pure_spent)
 
     @property
     def spent_words(self) -> str:
         """The ε spent as people read it, rounded up; the computed one is above the exact one by more than the slack."""
-        if self.pure and self.pure_spent is not None:
+        if self.pure_spent is not None and self.is_by_pure:
             return up(self.pure_spent)
         return up(self.epsilon_spent * (1 - 1e-12))
 
@@ -135,13 +147,36 @@ class Account:
     def fitting(self, conversion: str, delta: float) -> float:
         """The largest ε that one more release of a conversion may ask for at δ; 0 if none."""
         if self.pure:
-            left = float(self.pure_left)
-            near = _five_digits(left * (1 + 1e-12))  # 0.3, where the float below is 0.29999
-            found = near if exact(near) <= self.pure_left else _five_digits(left)
-            return found if found > _TOO_SMALL else 0.0
+            return self._fitting_by_pure
         price = CONVERSIONS[conversion].price
         by_gdp = self.currency == "gdp" or (self.currency is None and price == 1)
         return largest_epsilon(self.gdp_left / price if by_gdp else self.rho_left, delta, conversion)
+
+    @property
+    def _fitting_by_pure(self) -> float:
+        """The largest ε that one more pure release may ask for by Σε; 0 if none."""
+        left = float(self.pure_left)
+        near = _five_digits(left * (1 + 1e-12))  # 0.3, where the float below is 0.29999
+        epsilon = near if exact(near) <= self.pure_left else _five_digits(left)
+        return epsilon if epsilon > _TOO_SMALL else 0.0
+
+    def fitting_like(self, budget: Budget, conversion: str | None = None) -> float:
+        """The largest ε that one more release may ask for whose noise is as that of `budget`; 0 if none.
+
+        Args:
+            budget: of a release.
+            conversion: None for the one that its kind of noise allows.
+        """
+        if not budget.pure:
+            return self.fitting(conversion or ("gdp" if budget.gdp == budget.rho else "tight"), budget.delta)
+        if self.pure:
+            return self._fitting_by_pure
+        left, cost = (self.gdp_left, budget.gdp) if self._is_by_gdp(budget) else (self.rho_left, budget.rho)
+        by_sum = _five_digits(budget.epsilon * math.sqrt(left / cost) * (1 - 1e-9))  # ρ grows with ε²
+        return max(by_sum, self._fitting_by_pure)
+
+    def _is_by_gdp(self, budget: Budget) -> bool:
+        return (self.currency or budget.currency) == "gdp"
 
     def reserve(self, failure: float) -> Account:
         """The account after one more discovery that adds that much to δ, 0 for one of bins.
@@ -200,21 +235,26 @@ class Account:
         if self.retired:
             raise InsufficientBudget(f"{self.source} is retired: its owner decided that nothing more is released of it")
         self.check_kind(budget)
-        if self.pure:
-            self._require_pure(budget)
+        if budget.pure and budget.exact_epsilon <= self.pure_left:
             return
-        by_gdp = (self.currency or budget.currency) == "gdp"
-        if budget.gdp <= self.gdp_left if by_gdp else budget.rho <= self.rho_left:
+        by_sum = budget.gdp <= self.gdp_left if self._is_by_gdp(budget) else budget.rho <= self.rho_left
+        if by_sum and not self.pure:
             return
-        if budget.pure:  # ρ grows with ε²
-            share = self.gdp_left / budget.gdp if by_gdp else self.rho_left / budget.rho
-            fitting = _five_digits(budget.epsilon * math.sqrt(share) * (1 - 1e-9))
-        else:
-            fitting = self.fitting(conversion or ("gdp" if budget.gdp == budget.rho else "tight"), budget.delta)
+        at = "" if self.pure else f" at delta {up(self.delta)}"
         raise InsufficientBudget(
-            f"{more_than_left(self.source, fitting, budget)}. Of epsilon {up(self.epsilon)} at delta {up(self.delta)}, "
-            f"{self.spent_words} is spent, and {ADD_UP}"
+            f"{more_than_left(self.source, self.fitting_like(budget, conversion), budget)}. Of epsilon "
+            f"{up(self.epsilon)}{at}, {self.spent_words} is spent{self.why(budget)}"
         )
+
+    def why(self, budget: Budget) -> str:
+        """Why what is spent and what is left are not the whole; empty where they are."""
+        if self.pure:
+            return ""
+        if self.pure_spent is None:
+            return f", and {DEAR if budget.pure else ADD_UP}"
+        if budget.pure:
+            return ""
+        return f", and {PURE_SO_FAR}" if self.is_by_pure and self.releases else f", and {ADD_UP}"
 
     def check_kind(self, budget: Budget) -> None:
         """Refuse a request that could never be charged, whatever is left: one with a δ, of an account without.
@@ -228,16 +268,18 @@ class Account:
                 f"{ASK_LAPLACE}"
             )
 
-    def _require_pure(self, budget: Budget) -> None:
-        if budget.exact_epsilon > self.pure_left:
-            raise InsufficientBudget(
-                f"{more_than_left(self.source, self.epsilon_left, budget)}. Of epsilon {up(self.epsilon)}, "
-                f"{self.spent_words} is spent"
-            )
-
 
 ADD_UP: Final = "several releases together lose less than the sum of their ε"
 """Why what is spent and what is left are more than the whole; not so of pure ε, which add up."""
+
+
+DEAR: Final = (
+    "after a release with a delta, pure ones count by their rho: one of ε costs up to ε²/2, more than one of the same "
+    "ε with Gaussian noise; a table with pure releases alone counts them by the sum of their ε"
+)
+"""Why a pure release is refused that is smaller than what is left at the account's δ."""
+PURE_SO_FAR: Final = "its releases so far are pure, which count by the sum of their ε only as long as there is no other"
+"""Why little or nothing is left for a release with a δ."""
 
 
 def more_than_left(who: str, fitting: float, budget: Budget, of: str = "") -> str:

@@ -77,10 +77,9 @@ def _check_paid(facts: Facts) -> None:
     """Refuse an account that spent more than it has: the condition of `sql/charge.sql`."""
     if facts["retired"] != "False":
         raise DoesNotFollow("the account is retired")
-    if facts["currency"] == "pure":
-        spent, whole = facts["pure_spent"], int(exact(float(facts["epsilon"])) / RHO_UNIT)
-        enough = spent is not None and int(spent) <= whole
-    else:
+    spent, whole = facts["pure_spent"], int(exact(float(facts["epsilon"])) / RHO_UNIT)
+    enough = spent is not None and int(spent) <= whole
+    if not enough and facts["currency"] != "pure":
         sums = "gdp" if facts["currency"] == "gdp" else "rho"
         enough = int(facts[f"{sums}_spent"]) <= int(facts[f"{sums}_budget"])
     if not enough:

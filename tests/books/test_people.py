@@ -105,6 +105,21 @@ def test_pure_limits_add_up_exactly(path):
             db.users.limit("alice", "votes", 0.3, delta=1e-9)
 
 
+@pytest.mark.medium
+def test_pure_releases_add_up_against_a_limit_where_the_table_has_a_delta(path):
+    """Others' releases with a delta end that for the account, not what the limit says of the user's own."""
+    with dpsql.connect(path) as db:
+        db.users.add("alice", limits={"t": 0.9})
+        db.users.add("bob", limits={"t": 0.2})
+        for number in range(3):
+            ask(db, "alice", 0.3, f"r{number}", mechanism="laplace")
+        with pytest.raises(InsufficientBudget, match="has nothing left on t; this asks for 0.01"):
+            ask(db, "alice", 0.01, "more", mechanism="laplace")
+        with pytest.raises(InsufficientBudget, match=r"its releases so far are pure, which count by the sum"):
+            ask(db, "alice", 0.1)
+        assert db.users.list().epsilon_spent.tolist() == [0.9, 0]
+
+
 def race(db, epsilon, count=2):
     """Threads that ask at once, each for another release of one user; returns how many were charged."""
     outcomes, start = [], threading.Barrier(count)

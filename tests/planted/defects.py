@@ -69,6 +69,10 @@ DEFECTS = (
     Defect("mechanisms ask for queries", "dpsql/privacy/asking.py", "        if self._for_mechanism:\n", "        if False:\n", PLANTED),
     Defect("numbers from a mechanism are believed", "dpsql/privacy/given.py", "    if found < 1 or (most is not None and found > most):", "    if False:", PLANTED),
     Defect("the budget may be overspent", "sql/charge.sql", "WHEN 'gdp' THEN gdp_spent + $gdp <= gdp_budget", "WHEN 'gdp' THEN gdp_spent <= gdp_budget", ("tests/books/test_races.py", "tests/books/test_books.py", "tests/books/test_ledger.py", "tests/privacy/test_accounts.py")),
+    Defect("any release may be charged while none had a delta", "sql/charge.sql", "coalesce(pure_spent + $pure <= $pure_budget, false)", "coalesce(pure_spent + coalesce($pure, 0) <= $pure_budget, false)", ("tests/privacy/test_pure_account.py", "tests/books/test_people.py")),
+    Defect("a release with a delta adds its epsilon", "dpsql/privacy/account.py", "if budget.pure and budget.exact_epsilon <= self.pure_left:", "if budget.exact_epsilon <= self.pure_left:", ("tests/privacy/test_pure_account.py", "tests/books/test_people.py")),
+    Defect("pure releases add up beside others", "dpsql/privacy/account.py", "return Fraction(0) if spent is None else", "return exact(self.epsilon) if spent is None else", ("tests/privacy/test_pure_account.py", "tests/books/test_people.py")),
+    Defect("the ledger lets any sum pass after a release with a delta", "dpsql/privacy/rules.py", "enough = spent is not None and int(spent) <= whole", "enough = spent is None or int(spent) <= whole", LEDGER),
     # the journal and the ledger
     Defect("answers are not kept before they are used", "dpsql/privacy/asking.py", "        self._record(made)\n        return [*recorded, *made]", "        return [*recorded, *made]", ("tests/release/test_faults.py", "tests/books/test_books.py")),
     Defect("other questions get recorded answers", "dpsql/privacy/asking.py", "            if answer.question.text != question.text:", "            if False:", ("tests/privacy", "tests/books/test_books.py", "tests/contract")),

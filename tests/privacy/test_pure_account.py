@@ -7,10 +7,15 @@ from fractions import Fraction
 
 import duckdb
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dpsql
+from dpsql.api.cli import main
+from dpsql.core.neighbours import Neighbours
+from dpsql.errors import InsufficientBudget
 from dpsql.privacy import account as ledger
-from dpsql.privacy.accounting import exact
+from dpsql.privacy.accounting import account_budget, exact, make_budget, pure_budget
 
 COUNT = "SELECT a, count(*) AS n FROM t GROUP BY a"
 
@@ -158,8 +163,6 @@ def test_an_owners_changes_leave_it_pure(tmp_path):
         db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(1000) r(i)")
         db.protect("t", epsilon=1.0, delta=0)
         ask(db, 1.0)
-    from dpsql.api.cli import main
-
     assert main(["ledger", "raise", str(path), "t", "--epsilon", "1.5", "--reason", "asked"]) == 0
     with dpsql.connect(path) as db:
         ask(db, 0.5, "after")
@@ -173,3 +176,114 @@ def test_an_owners_changes_leave_it_pure(tmp_path):
         ask(db, 1.5, "anew")
         with pytest.raises(duckdb.Error, match="this asks for"):
             ask(db, 0.01, "more")
+
+
+# --- pure releases of a table that has a delta ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mixed(db):
+    """A table of 1,000 rows with an account of ε = 3, δ = 10⁻⁹."""
+    db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(1000) r(i)")
+    db.protect("t", epsilon=3.0, delta=1e-9)
+    return db
+
+
+def ask_gaussian(db, epsilon: float) -> list[tuple]:
+    return db.sql(f"FROM dp_query('{COUNT}', epsilon := {epsilon})").fetchall()
+
+
+@pytest.mark.medium
+def test_pure_releases_alone_add_up_where_there_is_a_delta(mixed):
+    """By their ρ = ½ each, the sum of zCDP would not hold the first of them."""
+    assert exact(3.0) == 3 * exact(1.0)
+    for number in range(3):
+        ask(mixed, 1.0, str(number))
+        assert spent(mixed)[0] == spent(mixed)[2] == number + 1
+    with pytest.raises(
+        duckdb.Error, match=r"t has nothing left; this asks for 0\.001\. Of epsilon 3 at delta 1e-09, 3 is"
+    ):
+        ask(mixed, 0.001, "more")
+    with pytest.raises(duckdb.Error, match=r"nothing left.*its releases so far are pure, which count by the sum"):
+        ask_gaussian(mixed, 0.01)
+    assert spent(mixed) == (3, 0, 3, 3)
+
+
+@pytest.mark.medium
+def test_a_pure_release_is_told_what_fits_by_either_sum(mixed):
+    ask(mixed, 2.5)
+    with pytest.raises(duckdb.Error, match=r"t has ε = 0\.5 left; this asks for 1"):
+        ask(mixed, 1.0, "more")
+    ask(mixed, 0.5, "more")
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("first", ["gaussian", "laplace"])
+def test_after_a_release_with_a_delta_pure_ones_count_by_rho(mixed, first):
+    """Σε beside the sum of the others would promise both together: 3 + 3 at delta, and more."""
+    if first == "laplace":
+        ask(mixed, 0.2)
+    ask_gaussian(mixed, 0.5)
+    assert spent(mixed)[2] is None
+    with pytest.raises(duckdb.Error, match=r"after a release with a delta, pure ones count by their rho"):
+        ask(mixed, 1.0, "more")
+    ask(mixed, 0.1, "small")
+
+
+@pytest.mark.medium
+def test_the_books_alone_keep_both_sums(mixed, monkeypatch):
+    monkeypatch.setattr(ledger.Account, "require", lambda *_: None)
+    ask(mixed, 2.9)
+    for how in (lambda: ask(mixed, 0.2, "more"), lambda: ask_gaussian(mixed, 0.01)):
+        with pytest.raises(duckdb.Error, match="spent meanwhile"):
+            how()
+    assert spent(mixed)[0] == 2.9
+
+
+@pytest.mark.medium
+def test_a_ledger_with_more_rho_than_the_sum_holds_fits_together(tmp_path):
+    path = tmp_path / "t.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a FROM range(1000) r(i)")
+        db.protect("t", epsilon=2.0, delta=1e-9)
+        ask(db, 1.0)
+        ask(db, 1.0, "again")
+        account = db.sql("SELECT rho_spent > rho_budget AS more FROM dpsql.account").fetchall()
+    assert account == [(True,)]
+    assert main(["ledger", "verify", str(path)]) == 0
+    with dpsql.connect(path) as db:
+        assert spent(db) == (2, 0, 2, 2)
+
+
+BUDGETS = st.one_of(
+    st.floats(0.01, 1.5).map(lambda e: pure_budget(e, Fraction(e) ** 2 / 2)),
+    st.floats(0.01, 1.5).map(lambda e: make_budget(e, 1e-9, "gdp")),
+    st.floats(0.01, 1.5).map(lambda e: make_budget(e, 1e-9, "tight")),
+)
+
+
+@pytest.mark.medium
+@given(st.lists(BUDGETS, max_size=12), st.sampled_from([0.5, 1.0, 3.0]))
+@settings(max_examples=60)
+def test_what_is_charged_ends_within_one_of_the_sums(asked, epsilon):
+    """The proof needs it: all releases are pure and Σε ≤ ε, or the sum that the first release fixed holds."""
+    budget = account_budget(epsilon, 1e-9)
+    unspent = dict.fromkeys(("rho_spent", "gdp_spent", "pure_spent"), Fraction(0))
+    account = ledger.Account(
+        "t", epsilon, 1e-9, Neighbours.ADD_REMOVE, None, None, 0.0, 0.0, budget.rho, gdp_budget=budget.gdp, currency=None,
+        releases=0, since=1, retired=False, **unspent,
+    )  # fmt: skip
+    charged = []
+    for one in asked:
+        try:
+            account.require(one)
+        except InsufficientBudget:
+            fitting = account.fitting_like(one)
+            assert fitting < one.epsilon
+            continue
+        account, charged = account.after(one), [*charged, one]
+    by_pure = all(one.pure for one in charged) and sum(one.exact_epsilon for one in charged) <= exact(epsilon)
+    by_gdp = bool(charged) and charged[0].currency == "gdp" and sum(one.gdp for one in charged) <= budget.gdp
+    by_rho = bool(charged) and charged[0].currency == "zcdp" and sum(one.rho for one in charged) <= budget.rho
+    assert by_pure or by_gdp or by_rho
+    assert account.epsilon_spent <= epsilon

@@ -20,7 +20,7 @@ from dpsql.books.ledger.store import Books
 from dpsql.books.people.people import SINCE_ACCEPTED
 from dpsql.core.digits import up
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
-from dpsql.privacy.account import ADD_UP, Account, more_than_left
+from dpsql.privacy.account import Account, more_than_left
 from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, check_epsilon, units
 
 PERIODS: Final = ("forever", "month", "day")
@@ -206,20 +206,22 @@ def require_allowed(books: Books, person: str, account: Account, budget: Budget,
     if not limits:
         raise InsufficientBudget(no_limit(person, account.source))
     account.check_kind(budget)
-    for limit in limits:
-        own = standing(books, limit, account)
+    standings = {limit: standing(books, limit, account) for limit in limits}
+
+    def fitting() -> float:
+        return min(one.fitting_like(budget, conversion) for one in (account, *standings.values()))
+
+    for limit, own in standings.items():
         if not _fits(own, budget, conversion):
-            fitting = left(books, person, account, conversion, budget.delta)
-            lacks = more_than_left(person, fitting, budget, f" on {account.source}")
-            adds = "" if own.pure else f", and {ADD_UP}"
+            lacks = more_than_left(person, fitting(), budget, f" on {account.source}")
+            spent = f"{own.spent_words} is spent{_NOW_IS[limit.period]}{own.why(budget)}"
             raise InsufficientBudget(
-                f"{lacks}. Of the limit of {limit}, {own.spent_words} is spent{_NOW_IS[limit.period]}{adds}. The owner "
-                f"sets another limit with dpsql user limit <file> {person} {account.source}=…, in Python "
+                f"{lacks}. Of the limit of {limit}, {spent}. The owner sets another limit with "
+                f"dpsql user limit <file> {person} {account.source}=…, in Python "
                 f"db.users.limit({person!r}, {account.source!r}, …)"
             )
     if not _fits(account, budget, conversion):
-        fitting = left(books, person, account, conversion, budget.delta)
-        lacks = more_than_left(account.source, fitting, budget, " for all users together")
+        lacks = more_than_left(account.source, fitting(), budget, " for all users together")
         raise InsufficientBudget(f"{lacks}. The owner can raise it with dpsql ledger raise")
 
 
