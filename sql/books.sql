@@ -5,7 +5,7 @@
 CREATE SCHEMA IF NOT EXISTS dpsql;
 
 -- One row per protected table. rho_spent and gdp_spent only grow until the owner resets the account, by the conditional update in charge.sql, as long as
--- the one that the first charge chose stays within its budget.
+-- the one that the first charge chose stays within its budget, or all releases are pure and their epsilons do.
 CREATE TABLE IF NOT EXISTS dpsql.account (
   source      VARCHAR PRIMARY KEY, -- the table, after its schema unless that is main
   epsilon     DOUBLE NOT NULL,     -- the promise of all releases together, at delta

@@ -34,7 +34,7 @@ COLUMNS = {
 }
 
 
-COMPOSITION = "Gaussian DP or zCDP, as the first release fixes"
+COMPOSITION = "Gaussian DP or zCDP, as the first release fixes; sum of pure epsilon while all releases are pure"
 PURE_COMPOSITION = "sum of pure epsilon"
 
 

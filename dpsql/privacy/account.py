@@ -98,7 +98,7 @@ class Account:
     @property
     def pure_left(self) -> Fraction:
         """The ε of pure releases that may still be charged by Σε; 0 after a release that was not pure."""
-        spent = self.pure_spent
+        spent = None if self.retired else self.pure_spent
         return Fraction(0) if spent is None else max(Fraction(0), exact(self.epsilon) - spent)
 
     @property
@@ -141,19 +141,21 @@ class Account:
 
     @property
     def epsilon_left(self) -> float:
-        """The largest ε that one more release may ask for, at the account's δ: with Gaussian noise, unless it is 0."""
-        return self.fitting("gdp", self.delta)
+        """The largest ε that one more release may ask for: with Gaussian noise at the account's δ, or of a pure one."""
+        return max(self.fitting("gdp", self.delta), self.fitting_by_pure)
 
     def fitting(self, conversion: str, delta: float) -> float:
         """The largest ε that one more release of a conversion may ask for at δ; 0 if none."""
+        if self.retired:
+            return 0.0
         if self.pure:
-            return self._fitting_by_pure
+            return self.fitting_by_pure
         price = CONVERSIONS[conversion].price
         by_gdp = self.currency == "gdp" or (self.currency is None and price == 1)
         return largest_epsilon(self.gdp_left / price if by_gdp else self.rho_left, delta, conversion)
 
     @property
-    def _fitting_by_pure(self) -> float:
+    def fitting_by_pure(self) -> float:
         """The largest ε that one more pure release may ask for by Σε; 0 if none."""
         left = float(self.pure_left)
         near = _five_digits(left * (1 + 1e-12))  # 0.3, where the float below is 0.29999
@@ -169,11 +171,11 @@ class Account:
         """
         if not budget.pure:
             return self.fitting(conversion or ("gdp" if budget.gdp == budget.rho else "tight"), budget.delta)
-        if self.pure:
-            return self._fitting_by_pure
+        if self.pure or self.retired:
+            return self.fitting_by_pure
         left, cost = (self.gdp_left, budget.gdp) if self._is_by_gdp(budget) else (self.rho_left, budget.rho)
         by_sum = _five_digits(budget.epsilon * math.sqrt(left / cost) * (1 - 1e-9))  # ρ grows with ε²
-        return max(by_sum, self._fitting_by_pure)
+        return max(by_sum, self.fitting_by_pure)
 
     def _is_by_gdp(self, budget: Budget) -> bool:
         return (self.currency or budget.currency) == "gdp"
@@ -250,11 +252,14 @@ class Account:
         """Why what is spent and what is left are not the whole; empty where they are."""
         if self.pure:
             return ""
-        if self.pure_spent is None:
-            return f", and {DEAR if budget.pure else ADD_UP}"
-        if budget.pure:
+        if budget.pure and self.is_by_pure:
             return ""
-        return f", and {PURE_SO_FAR}" if self.is_by_pure and self.releases else f", and {ADD_UP}"
+        if budget.pure and self.pure_spent is None:
+            return f", and {DEAR}"
+        if not self.is_by_pure or not self.releases:
+            return f", and {ADD_UP}"
+        more = self.fitting_by_pure
+        return f", and {PURE_SO_FAR}" + (f"; a pure one may ask for {down(more)}" if more else "")
 
     def check_kind(self, budget: Budget) -> None:
         """Refuse a request that could never be charged, whatever is left: one with a δ, of an account without.
@@ -271,8 +276,6 @@ class Account:
 
 ADD_UP: Final = "several releases together lose less than the sum of their ε"
 """Why what is spent and what is left are more than the whole; not so of pure ε, which add up."""
-
-
 DEAR: Final = (
     "after a release with a delta, pure ones count by their rho: one of ε costs up to ε²/2, more than one of the same "
     "ε with Gaussian noise; a table with pure releases alone counts them by the sum of their ε"

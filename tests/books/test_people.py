@@ -106,8 +106,7 @@ def test_pure_limits_add_up_exactly(path):
 
 
 @pytest.mark.medium
-def test_pure_releases_add_up_against_a_limit_where_the_table_has_a_delta(path):
-    """Others' releases with a delta end that for the account, not what the limit says of the user's own."""
+def test_pure_releases_add_up_against_a_limit_as_long_as_they_do_in_the_account(path):
     with dpsql.connect(path) as db:
         db.users.add("alice", limits={"t": 0.9})
         db.users.add("bob", limits={"t": 0.2})
@@ -118,6 +117,28 @@ def test_pure_releases_add_up_against_a_limit_where_the_table_has_a_delta(path):
         with pytest.raises(InsufficientBudget, match=r"its releases so far are pure, which count by the sum"):
             ask(db, "alice", 0.1)
         assert db.users.list().epsilon_spent.tolist() == [0.9, 0]
+
+
+@pytest.mark.medium
+def test_a_small_limit_does_not_drain_an_account_that_counts_by_rho(path):
+    """By Σε the release is within the limit, and by ρ it costs the account several times as much."""
+    with dpsql.connect(path) as db:
+        db.users.add("alice", limits={"t": 0.4})
+        db.users.add("bob", limits={"t": 0.5})
+        ask(db, "bob", 0.1)
+        with pytest.raises(InsufficientBudget, match="after a release with a delta, pure ones count by their rho"):
+            ask(db, "alice", 0.35, "r", mechanism="laplace")
+
+
+@pytest.mark.medium
+def test_of_a_retired_table_nothing_is_left(path):
+    with dpsql.connect(path) as db:
+        db.users.add("alice", limits={"t": 0.9})
+        ask(db, "alice", 0.1, mechanism="laplace")
+        db.retire("t", reason="no longer asked for")
+        assert db.budget().set_index("source").epsilon_left["t"] == 0
+        with pytest.raises(InsufficientBudget, match="has nothing left on t"):
+            ask(db, "alice", 0.1, "more", mechanism="laplace")
 
 
 def race(db, epsilon, count=2):

@@ -212,8 +212,11 @@ def test_pure_releases_alone_add_up_where_there_is_a_delta(mixed):
 @pytest.mark.medium
 def test_a_pure_release_is_told_what_fits_by_either_sum(mixed):
     ask(mixed, 2.5)
+    assert spent(mixed)[1] == 0.5
     with pytest.raises(duckdb.Error, match=r"t has ε = 0\.5 left; this asks for 1"):
         ask(mixed, 1.0, "more")
+    with pytest.raises(duckdb.Error, match=r"nothing left; this asks for 0\.1 at .*; a pure one may ask for 0\.5"):
+        ask_gaussian(mixed, 0.1)
     ask(mixed, 0.5, "more")
 
 

@@ -1,9 +1,10 @@
 """What users may cause of a table's loss, and what they caused: limits for each user, table and period.
 
 A limit is to a user what an account is to a table. It has an ε at a δ, and the user's own charges of the period must
-together be (ε, δ)-DP, by the same sum by which the table's account is held: so neither a large δ nor another kind of
-noise gets past it. It is bookkeeping among users, and promises nothing about rows: users may work together. What
-protects rows is the table's account, which every charge must fit too.
+together be (ε, δ)-DP, by the same sum by which the table's account is held. So neither a large δ nor another kind of
+noise gets past it. Pure releases count by the sum of their ε as long as they do in the account. It is bookkeeping among
+users, and promises nothing about rows: users may work together. What protects rows is the table's account, which every
+charge must fit too.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def standing(books: Books, limit: Limit, account: Account) -> Account:
         gdp_budget=_floor(budget.gdp),
         rho_spent=int(rho) * RHO_UNIT,
         gdp_spent=int(gdp) * RHO_UNIT,
-        pure_spent=None if pure is None else int(pure) * RHO_UNIT,
+        pure_spent=None if pure is None or account.pure_spent is None else int(pure) * RHO_UNIT,
         releases=int(releases),
     )
 
@@ -241,32 +242,23 @@ def _fits(account: Account, budget: Budget, conversion: str | None) -> bool:
     return True
 
 
-def left(
-    books: Books,
-    person: str,
-    account: Account,
-    conversion: str | None = None,
-    delta: float | None = None,
-    budget: Budget | None = None,
-) -> float:
+def left(books: Books, person: str, account: Account, budget: Budget | None = None) -> float:
     """The largest ε that one more release of a user may ask for: by each of their limits, and by the account.
 
     Args:
         books: of the table's database.
         person: the user.
         account: of the table.
-        conversion: of the release; by default of Gaussian noise.
-        delta: of the release; by default the table's.
         budget: of another release before that one.
     """
     limits = [limit for limit in list_limits(books, person) if limit.source == account.source]
-    if not limits or account.retired:
+    if not limits:
         return 0.0
     accounts = [account, *(standing(books, limit, account) for limit in limits)]
-    asked = account.delta if not delta and not account.pure else delta or 0.0
     if budget is not None:
         accounts = [one.after(budget) for one in accounts]
-    return min(one.fitting(conversion or "gdp", asked) for one in accounts)
+    gaussian = min(one.fitting("gdp", account.delta) for one in accounts)
+    return max(gaussian, min(one.fitting_by_pure for one in accounts))
 
 
 def record_payer(books: Books, person: str, key: str, number: int, source: str, budget: Budget) -> None:
