@@ -5,8 +5,8 @@
                 have at most 4 nats together; up to 0.1, 1.4 of the pull where rows are pulled towards pairs and not
                 their product
 
-Steps are thinned (`dpsql.fitting.relaxed.program`), which each see half of the cells: four fifths of them, or all where
-more follow at half the rate.
+These steps are thinned (`dpsql.fitting.relaxed.program`), so that each sees half of the cells. Those at half the rate
+see all of them.
 
 Where A is at most 0.01 the fit is what is left of the error, and steps do more for it than rows. Where it is more noise
 is left after few steps, and rows that no strong pair needs fit noise.
@@ -28,7 +28,6 @@ NOISY: Final = 0.01
 HIDDEN: Final = 0.1
 """A above which single cells tell nothing, and pairs little."""
 _FEW: Final = 4.0
-_THINNED: Final = 0.8
 _TO_PAIRS: Final = 1.4
 
 
@@ -40,14 +39,15 @@ def by_noise(settings: Settings, error: float, believed: Sequence[Target]) -> Se
         error: A.
         believed: the strong pairs, as far as they are believed.
     """
+    settings = replace(settings, thinned=1.0)
     if error <= NOISY:
         rows, steps = -(-settings.rows * 3 // 4), settings.steps
-        return replace(settings, rows=rows, steps=-(-steps * 7 // 5), polish=steps * 2 // 5, thinned=1.0)
+        return replace(settings, rows=rows, steps=-(-steps * 7 // 5), polish=steps * 2 // 5)
     apart = [one for one in believed if not any(set(one.clique) <= set(joint.names) for joint in settings.joints)]
     few = forest_information(apart) <= _FEW
     rows, steps = -(-settings.rows // 4) if few else settings.rows, -(-settings.steps * 3 // 5)
     strength = settings.strength * (_TO_PAIRS if settings.reference and error <= HIDDEN else 1)
-    return replace(settings, rows=rows, steps=steps, strength=strength, thinned=_THINNED)
+    return replace(settings, rows=rows, steps=steps, strength=strength)
 
 
 def foreseen_work(settings: Settings, error: float, *, by_rule: bool) -> tuple[float, float]:
