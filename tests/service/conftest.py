@@ -68,7 +68,7 @@ def need_quack() -> None:
     need(all(found), "DuckDB's extension quack, or its command", f"pip install {wanted}")
 
 
-_PORTS = itertools.count(10_000 + 1_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")))
+_PORTS = (10_000 + number % 20_000 for number in itertools.count(97 * os.getpid()))
 """Below those that the system gives away, and apart for each process that runs tests."""
 
 
