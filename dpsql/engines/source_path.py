@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.core.domain import Domain
+from dpsql.core.of_unit import OfUnit
 from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument
 
@@ -51,34 +52,51 @@ def with_reached(source: Source, path: Sequence[Above]) -> Source:
 
 @dataclass(frozen=True)
 class PerUnit:
-    """How many rows of a linked table belong to each unit, as a column of the units.
+    """What a unit's rows of a linked table are asked for, as a column of the units.
 
-    One unit is one row, and the number is a matter of that unit's rows alone. So a count of units by it changes by 1 at
-    most when a unit comes or goes, however many rows it has.
+    One unit is one row, and what stands in the column is a matter of that unit's rows alone. So a count of units by it
+    changes by 1 at most when a unit comes or goes, however many rows it has.
 
     Attributes:
         table: the linked table.
         path: the tables above it, the next one first, the units last.
         most: so many rows or more are one number.
-        where: conditions on the rows that count, over the table's columns and those that it reaches, as SQL.
-        domain: of the columns that those read, once it was looked up.
-        cells: of that domain, in which all of them hold.
+        asked: of the rows.
+        domain: of the columns that its conditions read, once it was looked up.
+        cells: some columns of that domain, and the cells of them in which conditions hold; all of these must.
     """
 
     table: Source
     path: tuple[Above, ...]
     most: int
-    where: tuple[str, ...] = ()
+    asked: OfUnit
     domain: Domain | None = None
-    cells: tuple[int, ...] = ()
+    cells: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...] = ()
 
     @property
     def name(self) -> str:
         """What the column is called beside those of the units."""
-        return " and ".join([f"rows of {self.table.key}", *self.where])
+        return self.asked.called(self.table.key)
+
+    @property
+    def column(self) -> Column:
+        """It, beside those of the units."""
+        if not self.asked.value:
+            return Column(self.name, "BIGINT", nullable=False)
+        column = with_reached(self.table, self.path).column(self.asked.value)
+        return replace(column, name=self.name, nullable=True)
 
 
-def with_numbers(units: Source, numbers: Sequence[PerUnit]) -> Source:
-    """The table of the units, with numbers of rows below each as further columns."""
-    more = [Column(number.name, "BIGINT", nullable=False) for number in numbers]
-    return replace(units, columns=(*units.columns, *more), per_unit=tuple(numbers))
+def with_per_unit(units: Source, asked: Sequence[PerUnit]) -> Source:
+    """The table of the units, with what their rows are asked for as further columns.
+
+    Raises:
+        InvalidArgument: the table has a column of that name.
+    """
+    plain = units.columns[: len(units.columns) - len(units.per_unit)]
+    for name in {column.name for column in plain} & {one.name for one in asked}:
+        raise InvalidArgument(
+            f"table {units.name!r} has a column {name!r}, as what its units' rows are asked for is called beside it: "
+            "give it another name"
+        )
+    return replace(units, columns=(*plain, *(one.column for one in asked)), per_unit=tuple(asked))

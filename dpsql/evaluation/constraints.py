@@ -36,6 +36,18 @@ _MOST_COMBINED: Final = 4  # columns with bins of which all combinations of ends
 _RANDOM_PLACES: Final = 64
 
 
+class PredicateFails(InvalidArgument):
+    """A predicate fails on the declared domain.
+
+    Attributes:
+        reason: DuckDB's, for those who say it in words of their own.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 def parse_predicate(source: Source, predicate: str) -> Constraint:
     """Check that a predicate is one about the columns of one row.
 
@@ -212,9 +224,10 @@ def _holds(
         numbers = empty.execute(query).fetchnumpy()[frame.row]
     except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
         reason = words_of_duckdb(error)
-        raise InvalidArgument(
+        raise PredicateFails(
             f"predicate {_listed(predicates)} fails on the declared domain: {reason}; correct it, "
-            f"{taken_back(source, predicates)}"
+            f"{taken_back(source, predicates)}",
+            reason,
         ) from None
     finally:
         empty.unregister(frame.name)

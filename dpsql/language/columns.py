@@ -12,7 +12,7 @@ from dpsql.core.names import fold, pick
 from dpsql.errors import UnknownName
 from dpsql.language.expressions import conjuncts_of, enclosed
 from dpsql.language.refusal import RAW_ROWS, check_scalar, is_members, refuse
-from dpsql.language.scope import Scope
+from dpsql.language.scope import OF_ORIGIN, Scope
 from dpsql.language.written import keep_words
 
 _PARTS: Final = "the owner makes a table with the part as a column of its own, and protects that"
@@ -29,6 +29,8 @@ class ColumnNames:
 
     def find(self, column: exp.Column, *, aliases: bool = True) -> exp.Expr:
         """What a column is over the origin's columns, in parentheses if need be."""
+        if column.meta.get(OF_ORIGIN):
+            return column.copy()
         if isinstance(column.this, exp.Star):
             refuse(column, "* is not supported here", RAW_ROWS)
         columns = self._of(column)

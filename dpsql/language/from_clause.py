@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from sqlglot import exp
 
 from dpsql.core.names import fold, pick
 from dpsql.language.around import GroupsInside, is_grouped
 from dpsql.language.columns import ColumnNames, conjuncts
+from dpsql.language.exists import with_units
 from dpsql.language.expressions import conjuncts_of
 from dpsql.language.join_order import INSTEAD, is_loose, protected_first, with_conditions, without_parentheses
 from dpsql.language.joins import NAME_OF_TABLE, joined, key_sides, visible_columns
 from dpsql.language.linked import linked
 from dpsql.language.members import with_members
-from dpsql.language.place import Place, check_plain, is_name
+from dpsql.language.place import DEEPEST, Place, check_plain, is_name
 from dpsql.language.refusal import OF_ROWS, check_clauses, check_names, first_word, refuse, words_of
 from dpsql.language.scope import Scope
-from dpsql.language.unit_rows import rows_of_units
+from dpsql.language.unit_rows import OF_UNITS, rows_of_units
 from dpsql.language.written import stands_elsewhere
-
-_DEEPEST: Final = 20  # views, CTEs and subqueries inside one another
 
 
 def scope_of(select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
@@ -73,6 +71,9 @@ def _with_public(scope: Scope, select: exp.Select, place: Place) -> tuple[Scope,
 def rows_and_words(select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
     """See `scope_of`; conditions ask public tables by their names in expressions."""
     scope, written = scope_of(select, place)
+    if scope.keeps:
+        refuse(select, "LEFT JOIN keeps rows of a table above without rows below, which counts no rows", OF_UNITS)
+    scope, written = with_units(scope, written, place, scope_of)
     return with_members(scope, written, place, _item)
 
 
@@ -154,8 +155,8 @@ def _table(table: exp.Table, place: Place) -> Scope:
 
 def _rows(query: exp.Expr, place: Place) -> Scope:
     """A subquery that selects, filters and renames rows of one table."""
-    if place.depth > _DEEPEST:
-        refuse(query, f"views and subqueries are more than {_DEEPEST} deep")
+    if place.depth > DEEPEST:
+        refuse(query, f"views and subqueries are more than {DEEPEST} deep")
     while isinstance(query, exp.Subquery) and not any(value for name, value in query.args.items() if name != "this"):
         query = query.this
     if not isinstance(query, exp.Select):

@@ -93,13 +93,14 @@ def linked(select: exp.Select, place: Place, rows_of: RowsOf) -> tuple[Scope, ex
     conditions = [] if where is None else conjuncts_of(where.this)
     of_joins = _conditions(tables, scope)
     keys = _keys(tables, names)
-    rest = [tree for tree in conditions if _pair(tree, scope) not in keys]
+    keeps = _keeps(tables)
+    rest = [tree for tree in conditions if keeps or _pair(tree, scope) not in keys]
     met = {_pair(tree, scope) for tree in conditions} | {pair for pairs, _, _ in of_joins for pair in pairs}
     _check_met(tables, keys, met)
-    filters = _filters(of_joins, keys, scope)
+    filters = _filters(of_joins, keys, scope, keeps=keeps)
     found = with_conditions(select, rest) if len(rest) < len(conditions) else select.copy()
     found.set("joins", [join.copy() for join in joins if not any(join is own for own in mine)])
-    return replace(scope, filters=(*scope.filters, *filters)), found, mine
+    return replace(scope, filters=(*scope.filters, *filters), keeps=keeps), found, mine
 
 
 def _names(tables: _Tables) -> list[Mapping[str, str] | None]:
@@ -185,7 +186,7 @@ def _conditions(tables: _Tables, scope: Scope) -> list[_OfJoin]:
     for number, (item, join) in enumerate(tables.items):
         if join is None:
             continue
-        _check_kind(join, tables, number)
+        _check_kind(join)
         shown = scope.tables[item.alias_or_name]
         named = [identifier.name for identifier in join.args.get("using") or ()]
         before = [scope.tables[other.alias_or_name] for other, _ in tables.items[:number]]
@@ -232,19 +233,43 @@ def _is_there(column: exp.Expr, scope: Scope) -> bool:
     return table is not None and scope.is_at(column) and pick(column.name, scope.tables[table]) is not None
 
 
-def _check_kind(join: exp.Join, tables: _Tables, number: int) -> None:
-    """Refuse joins that keep rows of a table above which no row below leads to."""
+def _check_kind(join: exp.Join) -> None:
+    """Refuse joins that are no plain ones."""
     check_plain(join, OF_JOIN)
     if join.kind not in ("", "INNER", "CROSS", "OUTER") or join.method not in ("", "NATURAL"):
         refuse(join, f"{words_of(join)} of linked tables is not supported", "say JOIN … USING (key)")
-    lower = max(len(path) for path in tables.paths[:number])
-    keeps_upper = {"LEFT": lower < len(tables.paths[number]), "RIGHT": lower > len(tables.paths[number])}
-    if join.side not in ("", "LEFT", "RIGHT") or keeps_upper.get(join.side):
+    if join.side not in ("", "LEFT", "RIGHT"):
+        reason = f"{join.side} JOIN keeps rows of both tables, which is not supported"
+        refuse(join, reason, "say JOIN, or LEFT JOIN from the table above down")
+
+
+def _keeps(tables: _Tables) -> bool:
+    """Whether rows of the highest table are there without rows below: all joins keep them, or none does.
+
+    Raises:
+        InvalidQuery: some do, or rows that are kept are not all of the table whose rows are units.
+    """
+    joins: list[exp.Join] = []
+    keeping: list[exp.Join] = []
+    for number, (_, join) in enumerate(tables.items):
+        if join is not None:
+            joins.append(join)
+            is_below = len(tables.paths[number]) > max(len(path) for path in tables.paths[:number])
+            if join.side == ("LEFT" if is_below else "RIGHT"):
+                keeping.append(join)
+    if not keeping:
+        return False
+    deepest = len(tables.paths[tables.deepest])
+    pairs = zip(tables.scopes, tables.paths, strict=True)
+    filtered = any(scope.filters for scope, path in pairs if len(path) < deepest)
+    if len(keeping) < len(joins) or min(map(len, tables.paths)) or filtered:
         refuse(
-            join,
-            f"{join.side} JOIN keeps rows of a table above without rows below, which is not supported",
-            "say JOIN for those that have some, and ask about the table above alone for all of them",
+            keeping[0],
+            f"{keeping[0].side} JOIN keeps rows of a table above without rows below, which is supported where all "
+            "joins do, from the table whose rows are units down",
+            "say FROM units LEFT JOIN below …, or JOIN in place of each LEFT JOIN",
         )
+    return True
 
 
 def _keys(tables: _Tables, names: Sequence[Mapping[str, str] | None]) -> dict[Pair, int]:
@@ -279,14 +304,14 @@ def _is_true(tree: exp.Expr) -> bool:
     return isinstance(inside, exp.Boolean) and bool(inside.this)
 
 
-def _filters(of_joins: Sequence[_OfJoin], keys: Mapping[Pair, int], scope: Scope) -> list[exp.Expr]:
-    """What ON says beside the keys, which says which rows there are."""
+def _filters(of_joins: Sequence[_OfJoin], keys: Mapping[Pair, int], scope: Scope, *, keeps: bool) -> list[exp.Expr]:
+    """What ON says beside the keys: which rows there are; where rows above are kept, which of those below are."""
     names = ColumnNames(scope, ())
     found = []
     for pairs, written, join in of_joins:
         more = [tree for tree in written if _pair(tree, scope) not in keys and not _is_true(tree)]
         other = [pair for pair in pairs if pair not in keys]
-        if join.side and (more or other):
+        if join.side and (more or other) and not (keeps and not other and len(of_joins) == 1):
             refuse(join, "a condition beside the keys is not supported in an outer join", "say it in WHERE")
         if len(other) > len([tree for tree in more if _pair(tree, scope) is not None]):
             refuse(join, "USING names a column that is no declared key", "join by the keys that were declared")

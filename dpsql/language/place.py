@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from sqlglot import exp
 
 from dpsql.core.names import fold
 from dpsql.language.refusal import refuse, refuse_clause
 from dpsql.language.scope import Catalog
+
+DEEPEST: Final = 20
+"""Views, CTEs and subqueries inside one another."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from typing import Any, Final, Protocol
 from sqlglot import exp
 
 from dpsql.core.names import fold
+from dpsql.core.of_unit import OfUnit
 
+OF_ORIGIN: Final = "dpsql_of_origin"  # of a column in a query: it is the origin's, whatever FROM shows
 MATCHES: Final = "dpsql_matches"  # of a filter: it says which rows of two tables meet, not which groups there are
 
 
@@ -26,6 +28,7 @@ class Scope:
         dimensions: public tables that are joined, one row of each for a row of the origin at most.
         lacks: whether `*` made fewer columns than in DuckDB, because two tables have one of the same name.
         preserved: a public table of which all rows are groups, also those without a row of the protected table.
+        keeps: whether rows of a linked table above are there without rows below, by LEFT JOIN.
         places: database and schema of each table that FROM calls by its own name, by that name in lower case.
     """
 
@@ -37,6 +40,7 @@ class Scope:
     dimensions: tuple[Dimension, ...] = ()
     lacks: bool = False
     preserved: Preserved | None = None
+    keeps: bool = False
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def in_order(self, tables: Sequence[str]) -> Scope:
@@ -122,21 +126,25 @@ class Step:
 
 @dataclass(frozen=True)
 class Units:
-    """The units that rows of a linked table belong to, each with the number of those rows.
+    """The units that rows of a linked table belong to, each with what those rows are asked for.
 
     Attributes:
-        origin: the table whose rows are the units, with that number as a column.
+        origin: the table whose rows are the units, with a column for each question.
         columns: columns beside those of the linked table that have the values of a column of the units, and which.
         keys: the columns of the units that tell them apart.
-        number: the column of the number.
+        names: the columns of the questions.
         most: so many rows or more are one number.
     """
 
     origin: Any
     columns: Mapping[str, str]
     keys: frozenset[str]
-    number: str
+    names: Mapping[OfUnit, str]
     most: int
+
+    def number(self, asked: OfUnit) -> exp.Column:
+        """The column of a question."""
+        return exp.column(exp.to_identifier(self.names[asked], quoted=True))
 
 
 class Unlinked:
@@ -150,8 +158,12 @@ class Unlinked:
         """See `Catalog.path`."""
         return ()
 
-    def units(self, origin: Any, where: Sequence[str] = ()) -> Units | None:
+    def units(self, origin: Any, asked: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
         """See `Catalog.units`."""
+        return None
+
+    def beside(self, origin: Any, units: Any) -> Any | None:
+        """See `Catalog.beside`."""
         return None
 
 
@@ -161,8 +173,11 @@ class Catalog(Protocol):
     def is_linked(self, table: exp.Table) -> bool:
         """Whether it is a table of a tree, or a view of one."""
 
-    def units(self, origin: Any, where: Sequence[str] = ()) -> Units | None:
-        """The units of a linked table, by its rows of which some conditions hold; None of another table."""
+    def units(self, origin: Any, asked: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
+        """The units of a linked table, with what its rows are asked for; None of another table."""
+
+    def beside(self, origin: Any, units: Any) -> Any | None:
+        """A table with the columns of questions to its rows below; None where its rows are not those units."""
 
     def path(self, origin: Any) -> Sequence[Step]:
         """The steps from a table up to the one whose rows are the units; none where no keys lead to it."""

@@ -17,7 +17,7 @@ from dpsql.core.tree import MOST_CHILDREN, Link, Role
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic
 from dpsql.engines.source import Source
-from dpsql.errors import InvalidArgument, NotProtected
+from dpsql.errors import InvalidArgument, NotProtected, UnknownName
 from dpsql.evaluation.roles import columns_of_role
 from dpsql.owner.protect import MOST_UNIT_ROWS, account_of
 
@@ -38,7 +38,7 @@ class Linked:
         most: from how many rows of one parent row on, roles left out, numbers share the last bin.
         max_rows: how many of its rows count of one unit; None where the owner did not say.
         undeclared: its columns without a domain, keys left out.
-        note: what the promise does not say.
+        note: what the promise does not say; or that the table is not there, and what mends it.
         roles: that its rows have, in words.
     """
 
@@ -251,16 +251,25 @@ def list_links(books: Books) -> list[Linked]:
     for account in list_accounts(books):
         if account.source in roots:
             below = [member for member in members if member.account == account.source and member.link is not None]
-            found += [Linked(account.source, None, undeclared=_undeclared(books, account.source, members))]
+            found += [_root(books, account.source, members)]
             found += [_entry(books, member, members) for member in below]
     return found
+
+
+def _root(books: Books, source: str, members: Sequence[Member]) -> Linked:
+    try:
+        return Linked(source, None, undeclared=_undeclared(books, source, members))
+    except UnknownName as gone:
+        return Linked(source, None, note=str(gone))
 
 
 def _entry(books: Books, member: Member, members: Sequence[Member]) -> Linked:
     assert member.link is not None
     parent, key, references, most = member.link.parent, member.link.key, member.link.references, member.link.most
-    undeclared = _undeclared(books, member.source, members)
-    note = _not_promised(books, member)
+    try:
+        undeclared, note = _undeclared(books, member.source, members), _not_promised(books, member)
+    except UnknownName as gone:  # it was dropped, and the others are there
+        undeclared, note = (), str(gone)
     roles = tuple(map(str, member.link.roles))
     return Linked(member.source, parent, key, references, most, member.unit_rows, undeclared, note, roles)
 

@@ -70,6 +70,7 @@ class Account:
         releases: how many were charged since the account was opened or reset.
         since: the number of the ledger's event that did.
         retired: whether nothing more may be charged.
+        way: how rows of a member lead to the units, and how many of a unit count; empty of other tables.
     """
 
     source: str
@@ -89,6 +90,7 @@ class Account:
     releases: int
     since: int
     retired: bool
+    way: str = ""
 
     @property
     def pure(self) -> bool:

@@ -29,7 +29,7 @@ from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.duckdb.ticks import canonical
 from dpsql.engines.registry import cannot_of, check_domain, check_listed, find_parts, find_source, rates_of
 from dpsql.engines.source import Column, Source
-from dpsql.engines.source_path import with_numbers
+from dpsql.engines.source_path import with_per_unit
 from dpsql.errors import DpsqlError, InvalidArgument, InvalidQuery, InvalidWorkload, NotDeclared
 from dpsql.evaluation.components import columns_of
 from dpsql.evaluation.lookups import Loaded
@@ -47,10 +47,10 @@ from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
 from dpsql.release.drawing import check_rows_fit
 from dpsql.release.members import check_request, find_root, look_up_members
-from dpsql.release.numbers_of_rows import with_cells
 from dpsql.release.plan import TableFacts
 from dpsql.release.query_plan import QueryFacts, delta_of
 from dpsql.release.request import DiscoveryRequest, QueryRequest, Request, asked_delta
+from dpsql.release.rows_of_units import with_cells
 
 _USUAL_BINS: Final = 20
 _MOST_BINS: Final = 1000
@@ -170,7 +170,7 @@ def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> Q
     """The same facts as they are now, of a query that was taken apart before."""
     plain = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
     now = beside(Books(cursor, plain.catalog), plain)
-    source = with_numbers(now, facts.source.per_unit) if facts.source.per_unit else now
+    source = with_per_unit(now, facts.source.per_unit) if facts.source.per_unit else now
     return _facts_of(cursor, request, facts.query, source)[0]
 
 

@@ -95,6 +95,7 @@ class ResolvedQuery(QueryPlan):
         """Refuse a query whose table, account, domains or joined tables changed since it was bound."""
         now = look_up_again(cursor, self.request, self.facts)
         same = now.source == self.source and now.account.neighbours == self.account.neighbours
+        same = same and now.account.way == self.account.way
         if not same or canonical_query(self.request, now, self.budget) != self.canonical:
             raise DpsqlError("the table or its protection changed since the statement was bound: run it again")
 

@@ -7,6 +7,7 @@ make      the mechanism asks the curator and fits a model; its rows are a table 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
@@ -16,7 +17,7 @@ import numpy as np
 from dpsql.books.ledger.store import Books
 from dpsql.books.reading.priors import find_prior, load_prior
 from dpsql.books.releases import publication
-from dpsql.books.releases.releases import Entry, find_release, no_rows
+from dpsql.books.releases.releases import Entry, find_release, no_rows, under_way
 from dpsql.books.tables.facts import constraints
 from dpsql.books.tables.links import bound_of
 from dpsql.core.domain import Domain
@@ -107,7 +108,7 @@ class Resolved(Plan):
         account = self.account
         linked = None if self.linked is None else self.linked.settled
         asked = (self.key, self.source, account.source, account.neighbours, self.questions, self.budget, self.columns)
-        return (*asked, linked)
+        return (*asked, account.way, linked)
 
     def public_rows(self, cursor: Cursor) -> Prior | None:
         """See `Work.public_rows`: in the codes of the domain that the release is or will be charged for."""
@@ -223,6 +224,8 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
         planned.account.check_kind(planned.budget)
     if entry is None and to_charge:
         books.check_writable()
+        if linked is not None:
+            _refuse_unfinished(books, planned)
         if not planned.may_cost_less:  # else the charge itself is compared with what is left
             require_affordable(books, planned)
     return Resolved(**vars(planned), entry=entry)
@@ -261,6 +264,31 @@ def _with_release(books: Books, planned: Plan) -> tuple[Plan, Entry | None]:
         planned = with_domain(planned)  # it answers another request; one that is under way is completed first
         entry = find_release(books, planned.key)
     return planned, entry
+
+
+_SAID_OF_TABLES: Final = frozenset({"domain", "linked", "workload", "marginals", "earlier"})
+"""Of the request of a linked release: what follows from its tables, their links and domains."""
+
+
+def _refuse_unfinished(books: Books, planned: Plan) -> None:
+    """Refuse to charge once more what was charged, and stopped, before its tables were declared otherwise.
+
+    Its key holds all domains and links, so it is another request by now, and its rows could not be drawn by these.
+
+    Raises:
+        DpsqlError: there is such a release.
+    """
+
+    def asked(request: str) -> dict[str, Any]:
+        return {name: value for name, value in json.loads(request).items() if name not in _SAID_OF_TABLES}
+
+    for entry in under_way(books, planned.source.key):
+        if "linked" in json.loads(entry.request) and asked(entry.request) == asked(planned.canonical):
+            raise DpsqlError(
+                f"release {entry.number} of the same request was charged and stopped, and since then domains, links or "
+                "columns of its tables changed. Make them what they were, and this call goes on with it, free; or say "
+                "release := 'another name', which is charged anew"
+            )
 
 
 def _declared_anew(before: Domain, now: Domain) -> bool:

@@ -38,7 +38,7 @@ REFUSED = {
     "SELECT count(*) FROM (SELECT pid, count(*) AS m FROM visits GROUP BY pid) u JOIN visits USING (pid)": "counted for each unit cannot be joined",
     "SELECT count(*) FROM (SELECT pid, count(*) AS m FROM visits GROUP BY pid) u JOIN patients USING (pid)": "counted for each unit cannot be joined",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE day > 3 GROUP BY pid) GROUP BY n": "a code stands for several",
-    "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE ward = 9 GROUP BY pid) GROUP BY n": "no values of the declared",
+    "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE ward = 9 GROUP BY pid) GROUP BY n": "is true of no declared value",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE vid = 9 GROUP BY pid) GROUP BY n": "no public domain",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE random() > ward GROUP BY pid) GROUP BY n": "random",
     "SELECT n, count(*) FROM (SELECT pid, max(ward) AS n FROM visits GROUP BY pid) GROUP BY n": "of each unit is not supported",

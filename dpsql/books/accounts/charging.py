@@ -16,7 +16,9 @@ from dpsql.books.ledger.statements import read
 from dpsql.books.ledger.store import Books
 from dpsql.books.people import limits, people, visible_names
 from dpsql.books.releases.releases import Entry, find_release, has_published, neighbours_of, with_looked
+from dpsql.books.tables.links import tree_of
 from dpsql.core.domain import Domain
+from dpsql.core.tree import Tree
 from dpsql.engines.duckdb.settings import check_owned
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget
 from dpsql.privacy.account import Account
@@ -51,6 +53,8 @@ class Charge:
         failure: of a discovery: what it adds to the δ of its noise (see `Account.reserve`).
         under_way: keys of releases that this process works on now, which were not stopped so far.
         by: the user who asks; empty for the owner.
+        way: see `Account.way`, as it was when the request was looked up.
+        tree: of a linked release, as it was then; None of others.
     """
 
     key: str
@@ -64,6 +68,8 @@ class Charge:
     failure: float | None = None
     under_way: frozenset[str] = frozenset()
     by: str = ""
+    way: str = ""
+    tree: Tree | None = None
 
 
 def charge(books: Books, asked: Charge) -> Entry:
@@ -108,6 +114,7 @@ def _charge(books: Books, asked: Charge) -> Entry:
     _refuse_lost(books, asked.key, before.state.anchor)
     if promised.since != asked.since:  # what was looked up was of another account: neighbours, δ, domains
         raise DpsqlError(f"the account of {asked.source!r} was opened anew since the request was made: run it again")
+    _require_same_links(books, asked, promised)
     _refuse_stopped(asked, promised.source, before.state)
     if asked.by:
         limits.require_allowed(books, asked.by, promised, asked.budget)
@@ -140,6 +147,17 @@ def _require_same_sharing(books: Books, asked: Charge) -> None:
     alone = json.loads(asked.request).get("for", "")
     if alone != visible_names.alone_for(books, asked.by):
         raise DpsqlError("the owner decided meanwhile whether users share releases: run it again")
+
+
+def _require_same_links(books: Books, asked: Charge, promised: Account) -> None:
+    """Refuse what was looked up before a table was linked otherwise: its rows were of other units, or of another bound.
+
+    Raises:
+        DpsqlError: it was.
+    """
+    same_tree = asked.tree is None or tree_of(books, asked.source) == asked.tree
+    if promised.way != asked.way or not same_tree:
+        raise DpsqlError(f"the links of {asked.source!r} changed since the request was made: run it again")
 
 
 def _refuse_lost(books: Books, key: str, anchor: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.books.ledger.members import find_member, unit_name
+from dpsql.books.ledger.members import find_member, stated_way, unit_name
 from dpsql.books.ledger.store import Books
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.protocol import UnitBound
@@ -50,7 +50,7 @@ def find_account(books: Books, source: str) -> Account | None:
         return None
     unit = {"unit_column": unit_name(books, member), "unit_type": member.unit_type}
     relation = Neighbours("add_remove", member.unit_rows)
-    return replace(accounts[member.account], neighbours=relation, **unit)  # type: ignore[arg-type]
+    return replace(accounts[member.account], neighbours=relation, way=stated_way(books, member), **unit)  # type: ignore[arg-type]
 
 
 def account_key(books: Books, source: str) -> str:

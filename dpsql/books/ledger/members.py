@@ -89,6 +89,17 @@ def unit_name(books: Books, member: Member) -> str | None:
     return ", ".join(f"{member.account}.{name}" for name in member.link.references)
 
 
+def stated_way(books: Books, member: Member) -> str:
+    """How the rows of a member lead to the units of its account, as the ledger states it; equal texts are one way."""
+    steps = [[member.source, member.stated]]
+    while member.link is not None and member.link.parent != member.account:
+        above = find_member(books, member.link.parent)
+        assert above is not None
+        member = above
+        steps.append([member.source, member.stated])
+    return json.dumps(steps, sort_keys=True)
+
+
 def stated_members(books: Books) -> dict[str, dict[str, Any]]:
     """Every member as its row says, to be compared with what the ledger says."""
     return {member.source: member.stated for member in list_members(books)}

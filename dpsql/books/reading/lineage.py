@@ -12,14 +12,17 @@ from sqlglot.errors import SqlglotError
 from dpsql.books.ledger.store import Books
 from dpsql.books.people.visible_names import find_table
 from dpsql.books.tables.computed import with_computed
-from dpsql.books.tables.links import columns_of_unit, numbers_of_rows, path_of, tree_of
+from dpsql.books.tables.links import columns_of_unit, path_of, per_unit, tree_of
 from dpsql.books.tables.public import is_protected
 from dpsql.core.names import quote
+from dpsql.core.of_unit import OfUnit
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_parts
 from dpsql.engines.source import FoundView, Source
-from dpsql.engines.source_path import Above, reached, with_reached
+from dpsql.engines.source_path import Above, reached, with_per_unit, with_reached
 from dpsql.errors import DpsqlError, InvalidQuery
+from dpsql.language.linked import reads_linked
+from dpsql.language.place import DEEPEST, Place
 from dpsql.language.scope import Catalog, Scope, Step, Units
 from dpsql.language.written import parsed
 from dpsql.runtime.process_settings import deep_recursion
@@ -35,6 +38,7 @@ class Tables:
         known: a table that was found already, by the same call.
         by: the user who asks, who sees no view, and of tables those that they have a limit on; empty for the owner.
         is_stored: whether computed columns mean what is stored, as inside their expressions, which read other columns.
+        depth: inside how many views it stands.
     """
 
     cursor: duckdb.DuckDBPyConnection
@@ -42,6 +46,7 @@ class Tables:
     known: Source | None = None
     by: str = ""
     is_stored: bool = False
+    depth: int = 0
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """See `dpsql.language.scope.Catalog.find`. A view's names are looked up where the view is."""
@@ -65,21 +70,39 @@ class Tables:
         """See `dpsql.language.scope.Catalog.is_linked`."""
         try:
             source = self._source(table)
-        except FoundView:  # what it reads is seen where it is opened
-            return True
+        except FoundView as view:
+            return self._opens_linked(view)
         except DpsqlError:
             return False
         return tree_of(Books(self.cursor, source.catalog), source.key) is not None
 
-    def units(self, origin: Source, where: Sequence[str] = ()) -> Units | None:
+    def _opens_linked(self, view: FoundView) -> bool:
+        """Whether a view reads a table of a tree, itself or by others."""
+        if self.depth > DEEPEST:
+            return True  # which is refused where it is opened
+        catalog, schema, name = view.parts
+        inside = Tables(self.cursor, f"{quote(catalog)}.{quote(schema)}", depth=self.depth + 1)
+        try:
+            return reads_linked(_query_of(name, view.definition), Place(inside))
+        except InvalidQuery:
+            return True
+
+    def units(self, origin: Source, asked: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
         """See `dpsql.language.scope.Catalog.units`."""
         books = Books(self.cursor, origin.catalog)
         path = path_of(books, origin.key)
         if not path or origin.per_unit:
             return None
-        units = numbers_of_rows(books, origin, where)
-        (number,) = units.per_unit
-        return Units(units, columns_of_unit(path), frozenset(path[-1].references), number.name, number.most)
+        units = per_unit(books, origin, asked)
+        names = {one.asked: one.name for one in units.per_unit}
+        return Units(units, columns_of_unit(path), frozenset(path[-1].references), names, units.per_unit[0].most)
+
+    def beside(self, origin: Source, units: Source) -> Source | None:
+        """See `dpsql.language.scope.Catalog.beside`."""
+        if (units.catalog, units.key) != (origin.catalog, origin.key):
+            return None
+        more = [one for one in units.per_unit if one not in origin.per_unit]
+        return with_per_unit(origin, [*origin.per_unit, *more])
 
     def path(self, origin: Source) -> Sequence[Step]:
         """See `dpsql.language.scope.Catalog.path`."""
@@ -103,7 +126,14 @@ class Tables:
         """See `dpsql.language.scope.Catalog.public`."""
         if self.by:
             raise InvalidQuery(f"query: {table.name!r} cannot be joined: users ask about one protected table at a time")
-        source = self._source(table)
+        try:
+            source = self._source(table)
+        except FoundView as view:
+            name = view.parts[2]
+            raise InvalidQuery(
+                f"query: {name!r} is a view, and public tables are joined by their own names: name the table that it "
+                f"reads, or make a table of it, CREATE TABLE … AS FROM {name}, and join that"
+            ) from None
         if is_protected(self.cursor, source):
             raise InvalidQuery(
                 f"query: {source.name!r} is protected, so it stands first in FROM and public tables are joined to it; "

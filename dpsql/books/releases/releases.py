@@ -206,6 +206,16 @@ def published(books: Books, source: str) -> list[Entry]:
     return [entry for entry in found if entry is not None]
 
 
+def under_way(books: Books, source: str) -> list[Entry]:
+    """The releases of a source that were charged since its account was opened, and neither published nor failed."""
+    sql = (
+        "SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = $account "
+        "WHERE r.source = $source AND r.state IN ('reserved', 'measured') AND r.number > a.since ORDER BY r.number"
+    )
+    rows = books.run(sql, {"source": source, "account": account_key(books, source)})
+    return [entry for (key,) in rows if (entry := find_release(books, key)) is not None]
+
+
 _NAME: Final = "nullif(json_extract_string(request, '$.release'), '')"
 
 

@@ -25,13 +25,15 @@ from dpsql.books.tables.write_table_ids import holder, mark_tables
 from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute
 from dpsql.core.names import fold
+from dpsql.core.of_unit import OfUnit
 from dpsql.core.tree import Link, Tree
+from dpsql.engines.duckdb.declare import automatic
 from dpsql.engines.duckdb.names import split_name
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import find_parts
 from dpsql.engines.source import Source, written_alike
-from dpsql.engines.source_path import Above, PerUnit, reached, with_numbers, with_reached
-from dpsql.errors import InvalidArgument, NotProtected
+from dpsql.engines.source_path import Above, PerUnit, reached, with_per_unit, with_reached
+from dpsql.errors import InvalidArgument, NotProtected, UnknownName
 
 _MOST_NUMBER: Final = 1000
 _INTEGERS: Final = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
@@ -83,15 +85,30 @@ def table_of(books: Books, key: str) -> Source:
     """The table that the books call by a key.
 
     Raises:
-        DpsqlError: it is not there, is another one, or its rows are elsewhere.
+        UnknownName: it is not there.
+        InvalidArgument: it is another one, or its rows are elsewhere.
     """
     parts = split_name(key) or ()
     names = (books.catalog, *(("main",) if len(parts) == 1 else ()), *parts)
-    source = find_parts(books.cursor, names, (books.catalog, "main"))
+    try:
+        source = find_parts(books.cursor, names, (books.catalog, "main"))
+    except UnknownName:
+        raise UnknownName(f"table {key!r} {_gone(books, key)}") from None
     check_place(source)
     if holder(books, source) != key:
         raise InvalidArgument(f"table {key!r} is another one than the one that was linked: rename it back")
     return source
+
+
+def _gone(books: Books, key: str) -> str:
+    """That a table of a tree is not there, and what mends it, in words that follow its name."""
+    member = find_member(books, key)
+    whose = "whose rows are units" if member is None else described(member)
+    return (
+        f"({whose}) is not there. What needs it goes on once it is: rename it back, ALTER TABLE … RENAME TO {key}, or "
+        f"make it anew with its columns, CREATE TABLE {key} (…). Where nothing was charged to the account, "
+        f"db.unprotect({key!r}, reason) then takes it out"
+    )
 
 
 def check_place(source: Source) -> None:
@@ -142,22 +159,34 @@ def beside(books: Books, source: Source) -> Source:
     return with_reached(source, path_of(books, source.key))
 
 
-def numbers_of_rows(books: Books, source: Source, where: Sequence[str] = ()) -> Source:
-    """The units of a linked table, with the number of its rows, of which some conditions hold, that each has."""
+def per_unit(books: Books, source: Source, asked: Sequence[OfUnit]) -> Source:
+    """The units of a linked table, with what their rows of it are asked for."""
     path, link = path_of(books, source.key), link_of(books, source.key)
     assert link is not None
     names = {reached(above.source, column.name) for above in path for column in above.source.columns}
     plain = replace(source, columns=tuple(column for column in source.columns if column.name not in names))
-    return with_numbers(path[-1].source, [PerUnit(plain, path, min(link.most_rows, _MOST_NUMBER), tuple(where))])
+    most = min(link.most_rows, _MOST_NUMBER)
+    return with_per_unit(path[-1].source, [PerUnit(plain, path, min(most, one.most or most), one) for one in asked])
 
 
 def declared_beside(books: Books, source: Source) -> dict[str, Attribute]:
     """The recorded domains of a table's columns, and of those that its rows lead to."""
     known = facts.declared_beside(books, source.key, path_of(books, source.key))
-    for number in source.per_unit:
-        values = tuple(map(str, range(number.most + 1)))
-        known[number.name] = Attribute(number.name, "BIGINT", "values", values)
+    for one in source.per_unit:
+        if one.asked.value:
+            if (attribute := _attribute_of_value(books, one)) is not None:
+                known[one.name] = attribute
+        else:
+            known[one.name] = Attribute(one.name, "BIGINT", "values", tuple(map(str, range(one.most + 1))))
     return known
+
+
+def _attribute_of_value(books: Books, asked: PerUnit) -> Attribute | None:
+    """The domain of a value of a unit's rows, which is NULL where it has none; None where its column has none."""
+    column = asked.asked.value
+    attribute = facts.declared_beside(books, asked.table.key, asked.path).get(column)
+    attribute = attribute or automatic(with_reached(asked.table, asked.path).column(column))
+    return None if attribute is None else replace(attribute, name=asked.name, nullable=True)
 
 
 def unit_columns(books: Books, source: Source) -> frozenset[str]:

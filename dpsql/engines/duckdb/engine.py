@@ -15,7 +15,7 @@ from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.catalog import find_parts, find_source
 from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.engines.duckdb.paths import NumbersOfRows, path_bound
+from dpsql.engines.duckdb.paths import OfUnits, path_bound
 from dpsql.engines.duckdb.sampling import codes_of
 from dpsql.engines.duckdb.stubs import check_stub
 from dpsql.engines.duckdb.unit_rows import UnitCounter
@@ -54,9 +54,7 @@ class DuckDBEngine:
         """See `Engine.counter`."""
         chosen = None if bound is None else _chosen(source, bound)
         if source.per_unit:
-            chosen = NumbersOfRows(
-                source.per_unit[0].name, "", 1, secret_of(source.catalog, source.key), source.per_unit
-            )
+            chosen = OfUnits(source.per_unit[0].name, "", 1, secret_of(source.catalog, source.key), source.per_unit)
         return DuckDBCounter(self._cursor, _with_rows(source), domain, chosen, once=once, before=before)
 
     def unit_counter(

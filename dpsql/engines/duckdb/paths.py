@@ -15,7 +15,7 @@ columns of tables above it reads. All tables are read by one statement, in one s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -113,16 +113,17 @@ def _key(source: Source, name: str, level: int | None) -> exp.Expr:
 
 
 @dataclass(frozen=True)
-class NumbersOfRows(Bound):
-    """All rows of a table whose rows are units, each with numbers of rows below it; nothing need be bounded.
+class OfUnits(Bound):
+    """All rows of a table whose rows are units, each with what its rows below are asked for; nothing need be bounded.
 
-        SELECT …, least(coalesce(n, 0), most) FROM units LEFT JOIN (SELECT unit, count(*) AS n FROM known GROUP BY unit)
+        units LEFT JOIN (SELECT unit, count(*) AS asked FROM … GROUP BY unit):  least(coalesce(asked, 0), most)
+        units LEFT JOIN (SELECT unit, value AS asked FROM … QUALIFY row_number() OVER (…) = 1):  asked
 
     Attributes:
-        numbers: which numbers.
+        asked: what they are.
     """
 
-    numbers: tuple[PerUnit, ...] = ()
+    asked: tuple[PerUnit, ...] = ()
 
     def key(self) -> exp.Expr:
         """See `Bound.key`: each row is a unit."""
@@ -130,33 +131,60 @@ class NumbersOfRows(Bound):
 
     def apply(self, source: Source, columns: tuple[str, ...]) -> exp.Select:
         """See `Bound.apply`."""
-        places = {number.name: place for place, number in enumerate(self.numbers)}
+        places = {one.name: place for place, one in enumerate(self.asked)}
         listed: list[exp.Expr] = []
         for name in columns:
             value: exp.Expr = exp.column(exp.to_identifier(name, quoted=True), table="units")
             if name in places:
-                rows = exp.column("n", table=f"numbers{places[name]}")
-                known = exp.func("coalesce", rows, exp.Literal.number(0), dialect="duckdb")
-                most = exp.Literal.number(self.numbers[places[name]].most)
-                value = exp.cast(exp.func("least", known, most, dialect="duckdb"), "BIGINT", dialect="duckdb")
+                value = exp.column("asked", table=f"below{places[name]}")
+                if not self.asked[places[name]].asked.value:
+                    known = exp.func("coalesce", value, exp.Literal.number(0), dialect="duckdb")
+                    most = exp.Literal.number(self.asked[places[name]].most)
+                    value = exp.cast(exp.func("least", known, most, dialect="duckdb"), "BIGINT", dialect="duckdb")
             listed.append(exp.alias_(value, name, quoted=True))
         query = exp.select(*listed).from_(exp.alias_(source.table(), "units", table=True))
-        for place, number in enumerate(self.numbers):
-            same = exp.EQ(
-                this=exp.column("rowid", table="units"), expression=exp.column("unit", table=f"numbers{place}")
-            )
-            below = self._rows_below(number).subquery(f"numbers{place}")
-            query = query.join(below, on=same, join_type="left")
+        for place, one in enumerate(self.asked):
+            if one.name in columns:
+                same = exp.EQ(
+                    this=exp.column("rowid", table="units"), expression=exp.column("unit", table=f"below{place}")
+                )
+                query = query.join(self._below(one).subquery(f"below{place}"), on=same, join_type="left")
         return query
 
-    def _rows_below(self, number: PerUnit) -> exp.Select:
-        """How many rows each unit has that has some."""
-        bound = path_bound(number.table, 1, self.secret, number.path)
-        counted = exp.select("unit", exp.alias_(exp.Count(this=exp.Star()), "n")).group_by("unit")
-        if number.domain is None:
-            return counted.from_(bound.known(number.table, (), "unit", "content").subquery("rows_below"))
-        codes, names = Codes(number.table, number.domain), number.domain.names
-        rows = bound.known(number.table, names, "unit", "content").subquery("rows_below")
-        encoded = codes.of(rows).select("unit").subquery("encoded_below")
-        cells = [exp.Literal.number(cell) for cell in number.cells]
-        return counted.from_(encoded).where(exp.In(this=codes.cell(names), expressions=cells))
+    def _below(self, one: PerUnit) -> exp.Select:
+        """Each unit that has rows, with what is asked of them."""
+        unit = exp.column("dpsql_unit")
+        if not one.asked.value:
+            counted = exp.select(exp.alias_(unit, "unit"), exp.alias_(exp.Count(this=exp.Star()), "asked"))
+            return counted.from_(self._rows(one, {}).subquery("rows_below")).group_by(unit.copy())
+        ordered = [exp.Ordered(this=exp.column("dpsql_content"))]
+        read = {"dpsql_value": one.asked.value}
+        if one.asked.by:
+            read["dpsql_by"] = one.asked.by
+            by, first = exp.column("dpsql_by"), one.asked.nulls_first
+            ordered.insert(0, exp.Ordered(this=by, desc=one.asked.descending, nulls_first=first))
+        skipped = {f"dpsql_skip_{n}": name for n, name in enumerate(one.asked.skips)}
+        there = [exp.Not(this=exp.Is(this=exp.column(name), expression=exp.null())) for name in skipped]
+        number = exp.Window(this=exp.RowNumber(), partition_by=[unit.copy()], order=exp.Order(expressions=ordered))
+        rows = self._rows(one, read | skipped).subquery("rows_below")
+        chosen = exp.select(exp.alias_(unit, "unit"), exp.alias_(exp.column("dpsql_value"), "asked")).from_(rows)
+        chosen = chosen.where(*there)
+        chosen.set("qualify", exp.Qualify(this=exp.EQ(this=number, expression=exp.Literal.number(1))))
+        return chosen
+
+    def _rows(self, one: PerUnit, read: Mapping[str, str]) -> exp.Select:
+        """The rows below the units that satisfy the conditions: unit, digest, and columns by new names."""
+        bound = path_bound(one.table, 1, self.secret, one.path)
+        names = () if one.domain is None else one.domain.names
+        columns = tuple(dict.fromkeys((*names, *read.values())))
+        rows: exp.Expr = bound.known(one.table, columns, "dpsql_unit", "dpsql_content").subquery("known_below")
+        listed = [exp.alias_(exp.column(name, quoted=True), called) for called, name in read.items()]
+        if one.domain is None:
+            return exp.select("dpsql_unit", "dpsql_content", *listed).from_(rows)
+        codes = Codes(one.table, one.domain)
+        rows = codes.of(rows).select("dpsql_unit", "dpsql_content", *listed).subquery("encoded_below")
+        found = exp.select("dpsql_unit", "dpsql_content", *read).from_(rows)
+        for clique, cells in one.cells:
+            allowed = [exp.Literal.number(cell) for cell in cells]
+            found = found.where(exp.In(this=codes.cell(clique), expressions=allowed))
+        return found
