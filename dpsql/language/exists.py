@@ -26,7 +26,7 @@ from dpsql.language.linked import reads_linked
 from dpsql.language.place import Place
 from dpsql.language.refusal import OF_ROWS, check_clauses, refuse
 from dpsql.language.scope import OF_ORIGIN, Scope
-from dpsql.language.unit_rows import rows_of_units
+from dpsql.language.unit_rows import is_sure, rows_of_units
 
 ScopeOf = Callable[[exp.Select, Place], tuple[Scope, exp.Select]]
 """The rows that a SELECT reads, and what it says of them."""
@@ -118,7 +118,8 @@ def _asked(node: exp.Expr, query: exp.Select, scope: Scope, place: Place, scope_
         refuse(node, "a subquery of linked tables is of the unit's rows, by its key", _INSTEAD)
     where = written.args.get("where")
     conditions = [names.over_rows(tree) for tree in conjuncts_of(None if where is None else where.this)]
-    texts = sorted({sql_of(tree) for tree in (*rows.filters, *conditions)})
+    conditions = [tree for tree in (*rows.filters, *conditions) if not is_sure(tree, units)]
+    texts = sorted(set(map(sql_of, conditions)))
     asked = OfUnit(tuple(texts), most=0 if is_number else 1)
     units = place.catalog.units(rows.origin, [asked])
     assert units is not None

@@ -63,8 +63,7 @@ def rows_of_units(query: exp.Select, place: Place, scope_of: ScopeOf) -> Scope |
     if scope.dimensions:
         refuse(query, "public tables beside rows that are counted for each unit are not supported", "leave them out")
     of_rows = scope.filters if scope.keeps else (*scope.filters, *conditions)
-    sure = () if scope.keeps else units.keys
-    texts = tuple(sorted({sql_of(tree) for tree in of_rows if not _is_sure(tree, units, sure)}))
+    texts = tuple(sorted({sql_of(tree) for tree in of_rows if not is_sure(tree, units)}))
     counted = {below for below, _ in place.catalog.path(scope.origin)[0].pairs}  # never NULL where a row has a unit
     reader = _Reader(names, texts, frozenset(counted), scope.keeps)
     having = written.args.get("having")
@@ -97,12 +96,12 @@ def _units(scope: Scope, place: Place, asked: Sequence[OfUnit] = (OfUnit(),)) ->
     return replace(units, columns={name: own for name, own in units.columns.items() if name in above})
 
 
-def _is_sure(tree: exp.Expr, units: Units, sure: frozenset[str] | tuple[()]) -> bool:
+def is_sure(tree: exp.Expr, units: Units) -> bool:
     """Whether a condition holds of all rows that have a unit: a column that tells it is not NULL."""
     inside = unwrapped(tree)
     asked = inside.this if isinstance(inside, exp.Not) else None
     column = unwrapped(asked.this) if isinstance(asked, exp.Is) and isinstance(asked.expression, exp.Null) else None
-    return isinstance(column, exp.Column) and units.columns.get(column.name) in sure
+    return isinstance(column, exp.Column) and units.columns.get(column.name) in units.keys
 
 
 def _keys(query: exp.Select, names: ColumnNames, units: Units) -> frozenset[str] | None:

@@ -56,7 +56,7 @@ def _check_used(by: Attribute | None) -> None:
     """
     if by is not None and by.kind == "excluded":
         raise InvalidQuery(
-            f"query: rows are ordered by {by.name!r}, which its owner excluded, so nothing of it is used: order them by "
+            f"query: rows are ordered by {by.name!r}, which its owner excluded, so nothing of it is used: order by "
             "another column"
         )
 
