@@ -71,6 +71,11 @@ class Members:
         return self.of[self.tree.tables[0]].source
 
     @property
+    def stated_tree(self) -> Tree | None:
+        """The tree as links say it; None where a column is the privacy unit, and no link is said."""
+        return None if self.tree.root == UNITS else self.tree
+
+    @property
     def place(self) -> int:
         """The place of the table asked for among the tables of the tree."""
         return self.tree.tables.index(self.asked)

@@ -35,7 +35,6 @@ from dpsql.core.column_types import public_type
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
-from dpsql.core.tree import UNITS
 from dpsql.engines.duckdb.cursors import Cursor, EngineError, EngineInterrupted
 from dpsql.engines.protocol import CountingFailed, CountingRefused, Engine, TableCounter
 from dpsql.engines.registry import engine_of
@@ -240,8 +239,7 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
         failure=work.failure,
         under_way=_under_way(),
         by=work.by,
-        way=work.account.way,
-        tree=None if work.linked is None or work.linked.tree.root == UNITS else work.linked.tree,
+        links=(work.account.way, None if work.linked is None else work.linked.stated_tree),
     )
     return charging.charge(books, asked)
 

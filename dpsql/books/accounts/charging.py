@@ -53,8 +53,7 @@ class Charge:
         failure: of a discovery: what it adds to the δ of its noise (see `Account.reserve`).
         under_way: keys of releases that this process works on now, which were not stopped so far.
         by: the user who asks; empty for the owner.
-        way: see `Account.way`, as it was when the request was looked up.
-        tree: of a linked release, as it was then; None of others.
+        links: see `Account.way`, as it was when the request was looked up; and the tree of a linked release.
     """
 
     key: str
@@ -68,8 +67,7 @@ class Charge:
     failure: float | None = None
     under_way: frozenset[str] = frozenset()
     by: str = ""
-    way: str = ""
-    tree: Tree | None = None
+    links: tuple[str, Tree | None] = ("", None)
 
 
 def charge(books: Books, asked: Charge) -> Entry:
@@ -155,8 +153,8 @@ def _require_same_links(books: Books, asked: Charge, promised: Account) -> None:
     Raises:
         DpsqlError: it was.
     """
-    same_tree = asked.tree is None or tree_of(books, asked.source) == asked.tree
-    if promised.way != asked.way or not same_tree:
+    way, tree = asked.links
+    if promised.way != way or (tree is not None and tree_of(books, asked.source) != tree):
         raise DpsqlError(f"the links of {asked.source!r} changed since the request was made: run it again")
 
 

@@ -165,11 +165,11 @@ class OfUnits(Bound):
             ordered.insert(0, exp.Ordered(this=by, desc=one.asked.descending, nulls_first=first))
         skipped = {f"dpsql_skip_{n}": name for n, name in enumerate(one.asked.skips)}
         there = [exp.Not(this=exp.Is(this=exp.column(name), expression=exp.null())) for name in skipped]
-        number = exp.Window(this=exp.RowNumber(), partition_by=[unit.copy()], order=exp.Order(expressions=ordered))
+        placed = exp.Window(this=exp.RowNumber(), partition_by=[unit.copy()], order=exp.Order(expressions=ordered))
         rows = self._rows(one, read | skipped).subquery("rows_below")
         chosen = exp.select(exp.alias_(unit, "unit"), exp.alias_(exp.column("dpsql_value"), "asked")).from_(rows)
         chosen = chosen.where(*there)
-        chosen.set("qualify", exp.Qualify(this=exp.EQ(this=number, expression=exp.Literal.number(1))))
+        chosen.set("qualify", exp.Qualify(this=exp.EQ(this=placed, expression=exp.Literal.number(1))))
         return chosen
 
     def _rows(self, one: PerUnit, read: Mapping[str, str]) -> exp.Select:
