@@ -66,6 +66,10 @@ class Source:
     place: Place | None = None
     per_unit: tuple[PerUnit, ...] = ()
 
+    def ways(self, own: str) -> dict[str, str]:
+        """How rows lead to units, of the table itself and of each whose rows its units are asked about."""
+        return {self.key: own, **{one.table.key: one.way for one in self.per_unit}}
+
     @property
     def engine(self) -> str:
         """Which engine has its rows, see `dpsql.engines.registry`."""

@@ -62,6 +62,7 @@ class PerUnit:
         path: the tables above it, the next one first, the units last.
         most: so many rows or more are one number.
         asked: of the rows.
+        way: how the ledger states that the rows lead to the units.
         domain: of the columns that its conditions read, once it was looked up.
         cells: some columns of that domain, and the cells of them in which conditions hold; all of these must.
     """
@@ -70,6 +71,7 @@ class PerUnit:
     path: tuple[Above, ...]
     most: int
     asked: OfUnit
+    way: str = ""
     domain: Domain | None = None
     cells: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...] = ()
 

@@ -15,7 +15,7 @@ from dpsql.books.ledger.store import Books
 from dpsql.books.people.visible_names import alone_for, find_seen, find_table
 from dpsql.books.reading.dimensions import load
 from dpsql.books.reading.lineage import Tables
-from dpsql.books.tables.links import beside, declared_beside, link_of, unit_columns
+from dpsql.books.tables.links import beside, declared_beside, link_of, per_unit_now, unit_columns
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_family import LinearFamily
@@ -169,8 +169,9 @@ def look_up_query(cursor: Cursor, request: QueryRequest) -> tuple[QueryFacts, li
 def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> QueryFacts:
     """The same facts as they are now, of a query that was taken apart before."""
     plain = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
-    now = beside(Books(cursor, plain.catalog), plain)
-    source = with_per_unit(now, facts.source.per_unit) if facts.source.per_unit else now
+    books = Books(cursor, plain.catalog)
+    now = beside(books, plain)
+    source = with_per_unit(now, [per_unit_now(books, one) for one in facts.source.per_unit])
     return _facts_of(cursor, request, facts.query, source)[0]
 
 

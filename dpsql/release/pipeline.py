@@ -239,7 +239,7 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
         failure=work.failure,
         under_way=_under_way(),
         by=work.by,
-        links=(work.account.way, None if work.linked is None else work.linked.stated_tree),
+        links=(work.source.ways(work.account.way), None if work.linked is None else work.linked.stated_tree),
     )
     return charging.charge(books, asked)
 

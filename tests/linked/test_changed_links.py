@@ -28,6 +28,7 @@ TREE = "FROM dp_synthesize('patients', epsilon := 20.0, linked := true, steps :=
 OTHERWISE = {
     "rows of another bound": (ROWS, {"max_rows": 50}),
     "another key": (ROWS, {"key": "other", "max_rows": 2}),
+    "units of another key": (UNITS, {"key": "other", "max_rows": 2}),
     "a tree with another number of children": (TREE, {"most": 3, "max_rows": 2}),
 }
 

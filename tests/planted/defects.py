@@ -455,7 +455,7 @@ DEFECTS = (
     Defect("EXISTS ties rows to units by another column than the key", "dpsql/language/exists.py", "        if units.columns.get(below.name) != above.name:\n", "        if False:\n", ("tests/release/test_unit_questions.py",)),
     Defect("EXISTS of rows below is asked of rows that are no units", "dpsql/books/reading/lineage.py", "        if (units.catalog, units.key) != (origin.catalog, origin.key):\n", "        if False:\n", ("tests/release/test_unit_questions.py",)),
     Defect("units without rows are left out after LEFT JOIN", "dpsql/language/unit_rows.py", "    if scope.keeps:\n        filters +=", "    if False:\n        filters +=", ("tests/release/test_unit_questions.py",)),
-    Defect("rows of a link that changed before the charge are charged by the one of before", "dpsql/books/accounts/charging.py", "    _require_same_links(books, asked, promised)\n", "", ("tests/linked/test_changed_links.py",)),
+    Defect("rows of a link that changed before the charge are charged by the one of before", "dpsql/books/accounts/charging.py", "    _require_same_links(books, asked)\n", "", ("tests/linked/test_changed_links.py",)),
     Defect("a stopped release of linked tables is charged anew", "dpsql/release/synthesis.py", "            _refuse_unfinished(books, planned)\n", "            pass\n", ("tests/linked/test_changed_links.py",)),
     Defect("rows are ordered by a column of which nothing may be used", "dpsql/release/rows_of_units.py", "            _check_used(declared_beside(books, table).get(one.asked.by))\n", "", ("tests/release/test_unit_questions.py",)),
     # units' rows and linked releases
@@ -475,7 +475,7 @@ DEFECTS = (
     Defect("a bin in which a role changes is taken for one with it", "dpsql/evaluation/roles.py", "    if len(mixed):\n", "    if False:\n", ("tests/linked/test_roles.py",)),
     Defect("reports ask stored rows for roles under another name than the table's", "dpsql/release/quality.py", "roles=roles_of(unit_row, called)", "roles=roles_of(unit_row, sources)", ("tests/linked/test_told_roles.py",)),
     Defect("a card hides what roles impose", "dpsql/report/card.py", "    if facts.imposed:\n", "    if False:\n", ("tests/linked/test_told_roles.py",)),
-    Defect("numbers of rows are told as if rows with a role were none", "dpsql/books/tables/links.py", "min(link.most_rows, _MOST_NUMBER)", "min(link.most, _MOST_NUMBER)", ("tests/linked/test_told_roles.py",)),
+    Defect("numbers of rows are told as if rows with a role were none", "dpsql/books/tables/links.py", "min(member.link.most_rows, _MOST_NUMBER)", "min(member.link.most, _MOST_NUMBER)", ("tests/linked/test_told_roles.py",)),
     Defect("rows below a role are not measured, and nobody is told", "dpsql/release/quality.py", "        if below:\n", "        if False:\n", ("tests/linked/test_told_roles.py",)),
     Defect("a computed column is called a key where a role reads it", "dpsql/evaluation/roles.py", "        if name in computed:\n", "        if False:\n", ("tests/linked/test_told_roles.py",)),
     # what was read off the rows of tables below and above

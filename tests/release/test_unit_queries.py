@@ -41,7 +41,7 @@ REFUSED = {
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE ward = 9 GROUP BY pid) GROUP BY n": "is true of no declared value",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE vid = 9 GROUP BY pid) GROUP BY n": "no public domain",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits WHERE random() > ward GROUP BY pid) GROUP BY n": "random",
-    "SELECT n, count(*) FROM (SELECT pid, max(ward) AS n FROM visits GROUP BY pid) GROUP BY n": "of each unit is not supported",
+    "SELECT n, count(*) FROM (SELECT pid, avg(ward) AS n FROM visits GROUP BY pid) GROUP BY n": "of each unit is not supported",
     "SELECT n, count(*) FROM (SELECT pid, count(ward) AS n FROM visits GROUP BY pid) GROUP BY n": "of each unit is not supported",
     "SELECT count(*) FROM (SELECT pid FROM visits GROUP BY pid HAVING count(*) > 200)": "say a larger most",
     "SELECT count(*) FROM (SELECT pid, vid FROM visits GROUP BY pid, vid)": "the query selects rows",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, Final
 
 from dpsql.books.ledger import ledger, origin
@@ -53,7 +54,7 @@ class Charge:
         failure: of a discovery: what it adds to the δ of its noise (see `Account.reserve`).
         under_way: keys of releases that this process works on now, which were not stopped so far.
         by: the user who asks; empty for the owner.
-        links: see `Account.way`, as it was when the request was looked up; and the tree of a linked release.
+        links: of each table that is read, see `Account.way`, when it was looked up; and the tree of a linked release.
     """
 
     key: str
@@ -67,7 +68,7 @@ class Charge:
     failure: float | None = None
     under_way: frozenset[str] = frozenset()
     by: str = ""
-    links: tuple[str, Tree | None] = ("", None)
+    links: tuple[Mapping[str, str], Tree | None] = (MappingProxyType({}), None)
 
 
 def charge(books: Books, asked: Charge) -> Entry:
@@ -112,7 +113,7 @@ def _charge(books: Books, asked: Charge) -> Entry:
     _refuse_lost(books, asked.key, before.state.anchor)
     if promised.since != asked.since:  # what was looked up was of another account: neighbours, δ, domains
         raise DpsqlError(f"the account of {asked.source!r} was opened anew since the request was made: run it again")
-    _require_same_links(books, asked, promised)
+    _require_same_links(books, asked)
     _refuse_stopped(asked, promised.source, before.state)
     if asked.by:
         limits.require_allowed(books, asked.by, promised, asked.budget)
@@ -147,14 +148,15 @@ def _require_same_sharing(books: Books, asked: Charge) -> None:
         raise DpsqlError("the owner decided meanwhile whether users share releases: run it again")
 
 
-def _require_same_links(books: Books, asked: Charge, promised: Account) -> None:
+def _require_same_links(books: Books, asked: Charge) -> None:
     """Refuse what was looked up before a table was linked otherwise: its rows were of other units, or of another bound.
 
     Raises:
         DpsqlError: it was.
     """
-    way, tree = asked.links
-    if promised.way != way or (tree is not None and tree_of(books, asked.source) != tree):
+    ways, tree = asked.links
+    same = all(account_now(books, table).way == way for table, way in ways.items())
+    if not same or (tree is not None and tree_of(books, asked.source) != tree):
         raise DpsqlError(f"the links of {asked.source!r} changed since the request was made: run it again")
 
 

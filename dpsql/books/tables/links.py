@@ -15,7 +15,7 @@ from typing import Final
 
 from dpsql.books.ledger import ledger
 from dpsql.books.ledger.accounts import bound, find_account
-from dpsql.books.ledger.members import Member, find_member, list_members, members_of
+from dpsql.books.ledger.members import Member, find_member, list_members, members_of, stated_way
 from dpsql.books.ledger.migration import make_tables
 from dpsql.books.ledger.store import Books
 from dpsql.books.ledger.table_ids import Listed
@@ -161,12 +161,20 @@ def beside(books: Books, source: Source) -> Source:
 
 def per_unit(books: Books, source: Source, asked: Sequence[OfUnit]) -> Source:
     """The units of a linked table, with what their rows of it are asked for."""
-    path, link = path_of(books, source.key), link_of(books, source.key)
-    assert link is not None
+    path, member = path_of(books, source.key), find_member(books, source.key)
+    assert member is not None
+    assert member.link is not None
     names = {reached(above.source, column.name) for above in path for column in above.source.columns}
     plain = replace(source, columns=tuple(column for column in source.columns if column.name not in names))
-    most = min(link.most_rows, _MOST_NUMBER)
-    return with_per_unit(path[-1].source, [PerUnit(plain, path, min(most, one.most or most), one) for one in asked])
+    most, way = min(member.link.most_rows, _MOST_NUMBER), stated_way(books, member)
+    return with_per_unit(
+        path[-1].source, [PerUnit(plain, path, min(most, one.most or most), one, way) for one in asked]
+    )
+
+
+def per_unit_now(books: Books, asked: PerUnit) -> PerUnit:
+    """The same question, of the tables and links as they are now."""
+    return per_unit(books, table_of(books, asked.table.key), [asked.asked]).per_unit[0]
 
 
 def declared_beside(books: Books, source: Source) -> dict[str, Attribute]:
