@@ -43,6 +43,7 @@ def test_what_units_are_asked_is_duckdbs_own(db, silent, sql):  # noqa: F811
 
 REFUSED = {
     "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM labs l WHERE l.vid = v.vid)": "is not the key that leads to",
+    "SELECT count(*) FROM visits WHERE pid IN (SELECT pid FROM visits WHERE ward = 1)": "are not the units whose rows",
     "SELECT count(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v)": "of the unit's rows, by its key",
     "SELECT count(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.vid = p.pid)": "is not the key",
     "SELECT count(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.pid = p.pid OR TRUE)": "by its key",
