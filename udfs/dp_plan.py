@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 
+from dpsql.core.unit_words import words_of
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.sandbox import check_syntax
 from dpsql.mechanisms.base import name_of
@@ -131,9 +132,11 @@ class DpPlan(SqlFunction):
             seconds,
         )
         unit = math.sqrt(2 / math.pi) / found.rows
+        linked = resolved.linked
+        words = {} if linked is None else words_of(linked.unit_row)
         measured = [
             (
-                m.shown,
+                [words.get(name, name) for name in m.shown],
                 m.cells,
                 m.stddev,
                 None if m.stddev is None else unit * m.stddev * m.cells,

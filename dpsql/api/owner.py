@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from dpsql.api.arguments import arguments_of
 from dpsql.api.comparing.compare import Compared, Settings, compare
 from dpsql.api.comparing.comparison import Comparison
+from dpsql.api.evaluated_tree import TreeEvaluation, evaluate_release_of_tree
 from dpsql.api.linking import Linking
 from dpsql.api.release import Release
 from dpsql.engines.duckdb.names import current_schema
@@ -219,8 +220,10 @@ class Owner(Linking):
         *,
         workload: str | None = None,
         groups: Sequence[str] = (),
-    ) -> Evaluation:
+    ) -> Evaluation | TreeEvaluation:
         """How good a synthetic table is, beside the real rows: private, free, and nothing is recorded.
+
+        Of a linked release all tables are compared: each by itself, joined, and how many rows there are below each row.
 
         Args:
             table: the protected table.
@@ -248,6 +251,9 @@ class Owner(Linking):
         asked = release.entry.key if isinstance(release, Release) else str(release)
         with pressed(), self.instance.cursor() as cursor:
             source = self._source(cursor, table)
+            tree = evaluate_release_of_tree(cursor, source, asked, target=target, workload=workload, groups=groups)
+            if tree is not None:
+                return tree
             return evaluate(cursor, source, asked, self._search_path, target=target, workload=workload, groups=groups)
 
     def compare(

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from dpsql.api.errors import own_errors
+from dpsql.api.evaluated_tree import compared_tree
 from dpsql.api.farthest import farthest
+from dpsql.books.ledger.store import Books
 from dpsql.books.releases.releases import Entry, rows_table
 from dpsql.core.domain import Attribute, Domain
 from dpsql.engines.duckdb.reading import missing, value
 from dpsql.engines.duckdb.types import text_of
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
+from dpsql.errors import InvalidArgument
 from dpsql.owner.evaluate import compared, evaluation_of
 from dpsql.release.judgement import Judgement
 from dpsql.report.facts import check_synthetic
@@ -51,6 +54,8 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None,
     """
     database.instance.check_owner("report(private=True)")
     check_synthetic(entry)
+    if entry.linked is not None:
+        return _truth_of_tree(database, catalog, entry, target, judgement)
     with pressed(), database.instance.cursor() as cursor:
         source = find_source(cursor, f"{_quoted(catalog)}.{entry.source}")
         found = compared(cursor, source, str(entry.number))
@@ -68,6 +73,16 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None,
         made = {pair.clique: pair.synthetic for pair in judgement.pairs}
         far = farthest(database, entry.domain, (_table(source), rows_table(catalog, entry)), strengths, made)
     return Truth(found.shares(), strengths, figures, notes, far)
+
+
+def _truth_of_tree(database: Database, catalog: str, entry: Entry, target: str | None, judgement: Judgement) -> Truth:
+    """The truth beside a linked release: of units' rows in the pictures, of the tables in the figures."""
+    if target is not None:
+        raise InvalidArgument(f"target is of one synthetic table, and {entry.called} has linked ones: leave target out")
+    with pressed(), database.instance.cursor() as cursor, compared_tree(cursor, Books(cursor, catalog), entry) as found:
+        evaluation = found.evaluation()
+        shares = found.shares(column.name for column in judgement.columns)
+        return Truth(shares, found.strengths(judgement.pairs), list(evaluation.lines()), [evaluation.warning])
 
 
 def _table(source: Source) -> exp.Table:

@@ -15,6 +15,7 @@ from dpsql.api.errors import own_errors
 from dpsql.api.html import table
 from dpsql.api.private_truth import truth_of
 from dpsql.api.relation import Relation
+from dpsql.books.ledger.accounts import account_now
 from dpsql.books.ledger.store import Books
 from dpsql.books.releases.releases import Entry, rows_table
 from dpsql.books.releases.schema import write_schema
@@ -207,7 +208,9 @@ class Release(Named):
         ...     print(db.synthesize("t", epsilon=3.0).verdict.text[:31])
         Shares of sick are off by about
         """
-        return verdict_of(self.entry, self.judgement)
+        with self._database.instance.cursor() as cursor:
+            left = account_now(Books(cursor, self._catalog), self.entry.source).epsilon_left
+        return verdict_of(self.entry, self.judgement, left)
 
     def report(self, *, private: bool = False, target: str | None = None) -> Report:
         """A page on how good the release is: one HTML document, which a notebook shows by itself.

@@ -181,6 +181,11 @@ class UnitRow:
             found |= {name: (slot.table, column) for name, column in zip(slot.names, own, strict=False)}
         return found
 
+    @cached_property
+    def slot_of_column(self) -> dict[str, int]:
+        """The place of the slot of each column of the flat domain."""
+        return {name: place for place, slot in enumerate(self.slots) for name in slot.names}
+
     def workload(self) -> Workload:
         """All pairs of columns: of one row, of rows above each other, of two siblings, and of two branches."""
         pairs = tuple(itertools.combinations(self.domain.names, 2))

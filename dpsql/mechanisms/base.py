@@ -231,8 +231,8 @@ def options() -> dict[str, str]:
 
 
 def options_of(name: str) -> set[str]:
-    """The names of the options of the mechanism of that name."""
-    return {field.name for field in fields(_registry[name])}  # type: ignore[arg-type]
+    """The names of the options of the mechanism of that name; none of one that there is not, or no longer."""
+    return {field.name for field in fields(_registry[name])} if name in _registry else set()  # type: ignore[arg-type]
 
 
 @cache

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dpsql.books.ledger.store import Books
 from dpsql.books.releases.releases import Entry, find_releases, rows_table
+from dpsql.books.tables.owner_facts import tables_of
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_family import LinearFamily
 from dpsql.core.names import pick, quote, shorten
@@ -251,7 +252,7 @@ def compared(cursor: Cursor, source: Source, synthetic: str, search_path: str = 
     """
     books = Books(cursor, source.catalog)
     account_of(books, source)
-    entry = _release(books, source, synthetic)
+    entry = release_of(books, source, synthetic)
     if entry is None:
         domain, made = domain_of(books, source), _table(cursor, source, synthetic, search_path)
         name = f"table {made.name}"
@@ -285,14 +286,16 @@ def _ordered(attribute: Attribute) -> int:
     return attribute.regular if attribute.kind == "bins" else 0
 
 
-def _release(books: Books, source: Source, text: str) -> Entry | None:
+def release_of(books: Books, source: Source, text: str) -> Entry | None:
     """The published release of a table that a text means; None if there is none of that number, key or name.
+
+    A linked release is one of each of its tables.
 
     Raises:
         UnknownName: several have the name, or there is no release of that number.
         InvalidArgument: it has no rows of the table.
     """
-    found = [entry for entry in find_releases(books, text) if entry.source == source.key]
+    found = [entry for entry in find_releases(books, text) if source.key in _tables(entry)]
     if not found and not text.isdecimal():
         return None
     if len(found) != 1:
@@ -308,6 +311,10 @@ def _release(books: Books, source: Source, text: str) -> Entry | None:
     if entry.rows is None or "query" in json.loads(entry.request):
         raise InvalidArgument(f"{entry.called} is of a query: evaluate compares synthetic tables, of dp_synthesize")
     return entry
+
+
+def _tables(entry: Entry) -> list[str]:
+    return [entry.source] if entry.linked is None else tables_of(entry.linked)
 
 
 def _table(cursor: Cursor, source: Source, text: str, search_path: str) -> Source:

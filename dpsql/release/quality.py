@@ -30,6 +30,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.evaluation.roles import roles_of
 from dpsql.evidence.earlier_releases import combined
 from dpsql.fitting.target import Target
+from dpsql.release.column_words import words_of_columns
 from dpsql.release.estimates import Estimates
 from dpsql.release.judgement import Judgement, joined, judge
 from dpsql.release.numbers import NumberFigures, figures_of, is_of_numbers
@@ -54,7 +55,7 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
         entry: of a synthetic table that is published.
         check: see `judge`.
     """
-    counter = _synthetic(cursor, books, entry)
+    counter = synthetic_counter(cursor, books, entry)
     try:
         predicted = frozenset(entry.report.get("reliable_pairs", ()))
         chosen = () if entry.linked is None else UnitRow.from_json(entry.linked, entry.domain).chosen
@@ -93,7 +94,7 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     """
     import pandas as pd
 
-    counter = _synthetic(cursor, books, entry)
+    counter = synthetic_counter(cursor, books, entry)
     rows: list[dict[str, Any]] = []
     answers = measurements(books, entry)
     total = Estimates(entry.domain, answers).total or float(entry.report.get("total") or entry.rows or 1)
@@ -144,13 +145,15 @@ def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence
     """
     import pandas as pd
 
-    clique = entry.domain.clique(names)
+    called = words_of_columns(entry)
+    raw = {called(name): name for name in entry.domain.names}
+    clique = entry.domain.clique([raw.get(name, name) for name in names])
     measured = _whole_marginals(measurements(books, entry))
     best = next((m for m in measured if m.clique == clique), None)
     if best is None:
         listed = "; ".join(sorted({", ".join(m.clique) for m in measured})[:20]) or "none"
         raise InvalidArgument(f"release {entry.number} measured no marginal of {', '.join(clique)}; it has: {listed}")
-    counter = _synthetic(cursor, books, entry)
+    counter = synthetic_counter(cursor, books, entry)
     counts, values = _as_shown(entry.domain, best, counter.marginal(clique).dense())
     counter.close()
     labels = [labels_shown(entry.domain.by_name[name]) for name in clique]
@@ -183,12 +186,12 @@ def _as_shown(domain: Domain, measured: Target, counts: npt.NDArray[Any]) -> tup
 
 def warnings_of(entry: Entry) -> list[str]:
     """What a reader of a release should know: of its number of rows, of its fit, of rows outside declared domains."""
-    shares = entry.report.get("outside", {})
+    shares, words = entry.report.get("outside", {}), words_of_columns(entry)
     return (
         [entry.report[name] for name in ("rows", "warning") if name in entry.report]
         + [
-            f"about {share:.0%} of the rows have a value of {name!r} outside its declared domain, which is NULL here: "
-            "declare it with dp_domain, or an other := '…' for the rest"
+            f"about {share:.0%} of the rows have a value of {words(name)!r} outside its declared domain, which is "
+            "NULL here: declare it with dp_domain, or an other := '…' for the rest"
             for name, share in shares.items()
         ]
         + [*_below_roles(entry)]
@@ -234,7 +237,7 @@ def _counted(entry: Entry, counter: TableCounter) -> int:
     return int(counter.marginal(()).counts[0]) if entry.neighbours.whole else entry.rows or 0
 
 
-def _synthetic(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
+def synthetic_counter(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
     """Counts of a release's synthetic rows, which are the host's; of a linked release of its units' rows."""
     if entry.linked is not None:
         unit_row = UnitRow.from_json(entry.linked, entry.domain)

@@ -2,7 +2,8 @@
 
     forecast   of a request: its pairs whose predicted L1 error is at most `RELIABLE`, of all pairs of columns that vary
     remedies   the same request with one thing changed: the workload of pairs alone, coarser bins, half of the columns,
-               a larger ε. It is named where the plan makes a tenth more of the pairs reliable, and more of them
+               a larger ε that the budget has left. It is named where the plan makes a tenth more of the pairs reliable,
+               and more of them. Of linked tables the workload and the columns are given
 
 A plan depends on public facts and on about how many rows there are, so none of this reads a row. What a plan predicts
 is in `dpsql.strategy.foretold`.
@@ -20,7 +21,10 @@ from typing import Final
 import numpy as np
 
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.names import fold
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.unit_row import UnitRow
+from dpsql.core.unit_words import column_of_table
 from dpsql.core.workload import Workload
 from dpsql.errors import DpsqlError
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement
@@ -50,6 +54,8 @@ class Scenario:
         neighbours: of the guarantee.
         epsilon, delta: that it costs.
         rows: about how many there are.
+        unit_row: of a linked release, whose workload and columns are those of all its tables.
+        left: what one more release may ask for (ε).
     """
 
     mechanism: Mechanism
@@ -59,6 +65,8 @@ class Scenario:
     epsilon: float
     delta: float
     rows: float
+    unit_row: UnitRow | None = None
+    left: float = math.inf
 
     @cached_property
     def varying(self) -> frozenset[str]:
@@ -114,7 +122,8 @@ class Scenario:
 def scenario_of(plan: Plan, rows: float) -> Scenario:
     """The scenario of a plan of a synthetic table."""
     epsilon, delta, neighbours = plan.request.epsilon, plan.budget.delta, plan.account.neighbours
-    return Scenario(plan.mechanism, plan.domain, plan.workload, neighbours, epsilon, delta, rows)
+    unit_row, left = None if plan.linked is None else plan.linked.unit_row, plan.account.epsilon_left
+    return Scenario(plan.mechanism, plan.domain, plan.workload, neighbours, epsilon, delta, rows, unit_row, left)
 
 
 def forecast_words(scenario: Scenario, rows: Sequence[int] = ()) -> str:
@@ -209,15 +218,35 @@ def _pairs_alone(scenario: Scenario) -> Remedy | None:
 
 
 def _coarse_bins(scenario: Scenario) -> Remedy | None:
-    coarser = tuple(map(_coarser, scenario.domain))
-    changed = [new.name for new, old in zip(coarser, scenario.domain, strict=True) if new is not old]
+    declared = _declared_bins(scenario)
+    coarser = tuple(_coarser(one) if one.name in declared else one for one in scenario.domain)
+    changed = [declared[new.name] for new, old in zip(coarser, scenario.domain, strict=True) if new is not old]
     if not changed:
         return None
-    words = f"Declare about {_COARSE} bins a column of {_listed(changed)}"
+    words = f"Declare about {_COARSE} bins a column of {_listed(list(dict.fromkeys(changed)))}"
     return Remedy(words, replace(scenario, domain=replace(scenario.domain, attributes=coarser)))
 
 
+def _declared_bins(scenario: Scenario) -> dict[str, str]:
+    """The columns of bins that their owner can declare anew, and what they are called.
+
+    Of linked tables not the numbers of rows, which a link declares, nor what a role's predicate reads, whose bins must
+    end where it changes.
+    """
+    row = scenario.unit_row
+    if row is None:
+        return {name: name for name in scenario.domain.names}
+    read = {link.child: fold(" ".join(role.where for role in link.roles)) for link in row.tree.links}
+    return {
+        name: column_of_table(column, table)
+        for name, (table, column) in row.column_of.items()
+        if fold(column) not in read.get(table, "")
+    }
+
+
 def _half_of_columns(scenario: Scenario) -> Remedy | None:
+    if scenario.unit_row is not None:
+        return None  # a linked release has all columns of its tables
     names = scenario.domain.names
     kept = sorted(names, key=lambda name: scenario.domain.by_name[name].size)[: len(names) // 2]
     if len(kept) < _FEWEST:
@@ -238,6 +267,8 @@ def _more(better: float) -> Change:
     def change(scenario: Scenario) -> Remedy | None:
         for times in _TIMES:
             epsilon = float(f"{scenario.epsilon * times:.2g}")
+            if epsilon > scenario.left:
+                break
             remedy = Remedy(f"Ask for epsilon := {epsilon:g}", replace(scenario, epsilon=epsilon))
             if remedy.helps(max(better, 0.5), 0):
                 return remedy

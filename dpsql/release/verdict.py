@@ -1,9 +1,12 @@
-"""The verdict on a release, in one to three sentences, and what would make the next one better.
+"""The verdict on a release, in a few sentences, and what would make the next one better.
 
     shares   "off by about x percentage points": the mean of the columns' errors (`dpsql.release.judgement`)
     pairs    "not reliable": how many are hidden by noise or missed by the fit
     cells    how many are off by more than noise explains, and the one that is the most deviations off
+    joins    of a linked release: which of them can be trusted (`dpsql.release.judged_tree`)
     advice   see `dpsql.release.advice`
+
+Columns of a unit's row are called as people know them (`dpsql.core.unit_words`).
 
 Only what was measured whole is judged. What was not is said to be not judged, so that nothing false is said of a
 mechanism that measures single cells, or publishes choices and no counts.
@@ -14,7 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.books.releases.releases import Entry
+from dpsql.core.unit_row import UnitRow
 from dpsql.release.advice import advice_on
+from dpsql.release.column_words import Words, words_of_columns
+from dpsql.release.judged_tree import judged_tree
 from dpsql.release.judgement import Judgement
 
 
@@ -23,7 +29,7 @@ class Verdict:
     """What released values say of a release.
 
     Attributes:
-        text: one to three sentences.
+        text: a few sentences.
         advice: what would make the next release better, a sentence each.
     """
 
@@ -34,15 +40,19 @@ class Verdict:
         return self.text
 
 
-def verdict_of(entry: Entry, judgement: Judgement) -> Verdict:
+def verdict_of(entry: Entry, judgement: Judgement, left: float) -> Verdict:
     """The verdict on a release.
 
     Args:
         entry: what the books say of it.
         judgement: of it.
+        left: what one more release of its account may ask for (ε).
     """
-    sentences = [_of_columns(entry, judgement), _of_pairs(judgement), _of_far(judgement)]
-    return Verdict(" ".join(filter(None, sentences)), tuple(advice_on(entry, judgement)))
+    words = words_of_columns(entry)
+    sentences = [_of_columns(entry, judgement, words), _of_pairs(judgement), _of_far(judgement, words)]
+    if entry.linked is not None:
+        sentences.append(judged_tree(UnitRow.from_json(entry.linked, entry.domain), judgement).words)
+    return Verdict(" ".join(filter(None, sentences)), tuple(advice_on(entry, judgement, left)))
 
 
 def points(fraction: float) -> str:
@@ -55,7 +65,7 @@ def points(fraction: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _of_columns(entry: Entry, judgement: Judgement) -> str:
+def _of_columns(entry: Entry, judgement: Judgement, words: Words) -> str:
     columns, error = judgement.columns, judgement.error
     if error is None:
         return _of_cells(entry, judgement)
@@ -65,8 +75,8 @@ def _of_columns(entry: Entry, judgement: Judgement) -> str:
             f"{judgement.total:,.0f}, within {judgement.total_reach:,.0f})."
         )
     worst = max(columns, key=lambda column: column.error)
-    most = f" ({worst.name} the most, {points(worst.error)})" if len(columns) > 1 else ""
-    what = "Shares of single columns are" if len(columns) > 1 else f"Shares of {worst.name} are"
+    most = f" ({words(worst.name)} the most, {points(worst.error)})" if len(columns) > 1 else ""
+    what = "Shares of single columns are" if len(columns) > 1 else f"Shares of {words(worst.name)} are"
     unjudged = len(judgement.unmeasured_columns)
     whole = len(columns) + unjudged
     rest = f"; {unjudged} of {whole} columns were not measured, so they are not judged" if unjudged else ""
@@ -136,11 +146,11 @@ def _of_likely(judgement: Judgement, pairs: str) -> str:
     return f"Another {likely:,} {'is' if likely == 1 else 'are'} likely reliable: {why}"
 
 
-def _of_far(judgement: Judgement) -> str:
+def _of_far(judgement: Judgement, words: Words = str) -> str:
     if not judgement.far:  # else the farthest of them are listed
         return ""
     worst = max(judgement.worst, key=lambda one: abs(one.synthetic - one.measured) / one.stddev)
-    cell = " and ".join(f"{name} = {label}" for name, label in zip(worst.columns, worst.labels, strict=True))
+    cell = " and ".join(f"{words(name)} = {label}" for name, label in zip(worst.columns, worst.labels, strict=True))
     are = "cell of columns and pairs is" if judgement.far == 1 else "cells of columns and pairs are"
     return (
         f"{judgement.far:,} {are} far from what was measured, the most {cell}: "

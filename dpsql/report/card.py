@@ -174,10 +174,10 @@ def _basic(facts: Facts, known: Mapping[str, Any]) -> dict[str, Any]:
     curator = {"data_curator_name": known.get("curator", OPEN)}
     if "curator_type" in known:
         curator["data_curator_type"] = known["curator_type"]
-    made = (
-        f"A synthetic table of {entry.rows:,} rows and {len(entry.columns)} columns, drawn from "
-        f"differentially private counts of {entry.source}."
-    )
+    what = f"A synthetic table of {entry.rows:,} rows and {len(entry.columns)} columns"
+    if facts.tree is not None:
+        what = f"Linked synthetic tables: {_rows_words(facts)}"
+    made = f"{what}, drawn from differentially private counts of {', '.join(facts.rows)}."
     found = {
         "name": known.get("name", f"Synthetic {entry.source}, release {entry.number}"),
         "data_curators": [curator],
@@ -217,6 +217,13 @@ def _variant(facts: Facts) -> dict[str, str]:
     }
 
 
+def _rows_words(facts: Facts) -> str:
+    """How many rows there are: of linked tables, of each."""
+    if facts.tree is None:
+        return f"{facts.entry.rows:,} rows"
+    return ", ".join(f"{rows:,} rows of {table}" for table, rows in facts.rows.items())
+
+
 def _joined(predicates: Sequence[str]) -> str:
     return "; ".join(predicates)
 
@@ -224,7 +231,7 @@ def _joined(predicates: Sequence[str]) -> str:
 def _domain_words(facts: Facts) -> list[str]:
     """Each column and its domain, in words."""
     return [
-        *(f"{one.name} ({_values_words(one)})" for one in facts.attributes),
+        *(f"{facts.words(one.name)} ({_values_words(one)})" for one in facts.attributes),
         *(f"{name} (excluded: NULL in every synthetic row)" for name in facts.excluded),
         *(f"{words} (not measured, but computed in each synthetic row)" for words in facts.computed),
     ]
@@ -243,9 +250,12 @@ def _values_words(attribute: Attribute) -> str:
 def _loss(facts: Facts) -> dict[str, Any]:
     entry, unit = facts.entry, facts.account.unit_column
     total = facts.judgement.total
+    below = (
+        "" if facts.tree is None or entry.neighbours.whole else f", with all its rows in {', '.join([*facts.rows][1:])}"
+    )
     found: dict[str, Any] = {
-        "privacy_unit": f"One row of {entry.source}" if unit is None else f"All rows with the same {unit}",
-        "privacy_unit_details": f"Adjacent tables differ by {entry.neighbours.words}.",
+        "privacy_unit": f"One row of {entry.source}{below}" if unit is None else f"All rows with the same {unit}",
+        "privacy_unit_details": f"Adjacent tables differ by {entry.neighbours.words}{below}.",
     }
     if total is not None and (unit is None or entry.neighbours.whole):
         reach = facts.judgement.total_reach
@@ -316,7 +326,7 @@ def _implementation(facts: Facts, known: Mapping[str, Any]) -> dict[str, str]:
             "the promise is pure. The ledger charges a release before any row is read."
         ),
         "post_processing": (
-            f"A distribution is fitted to the noisy counts and {entry.rows:,} rows are drawn from it. That reads no "
+            f"A distribution is fitted to the noisy counts and {_rows_words(facts)} are drawn from it. That reads no "
             "private row."
         ),
         "justification": known.get("justification", OPEN),

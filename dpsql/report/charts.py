@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.errors import DpsqlError
@@ -38,6 +38,7 @@ _STYLE: Final[dict[Any, Any]] = {
     "hatch.linewidth": 0.8,
 }
 LONGEST: Final = 22
+_LONGEST_WORDS: Final = 48
 _DARK: Final = 0.37
 """Associations up to which a colour is so dark that light text is read on it."""
 _MOST_NUMBERS: Final = 16
@@ -97,7 +98,10 @@ def shortened(label: str, longest: int = LONGEST) -> str:
 
 
 def heat_map(
-    names: Sequence[str], pairs: Sequence[JudgedPair], truth: Mapping[tuple[str, ...], float] | None = None
+    names: Sequence[str],
+    pairs: Sequence[JudgedPair],
+    truth: Mapping[tuple[str, ...], float] | None = None,
+    words: Callable[[str], str] = str,
 ) -> str:
     """The strengths of all pairs: measured below the diagonal, synthetic above; what noise hides is hatched.
 
@@ -105,16 +109,24 @@ def heat_map(
         names: of the columns, in order.
         pairs: that were judged; others are left empty.
         truth: the true strengths, in a private report: then below the diagonal are those.
+        words: what the columns are called.
     """
     below = "true" if truth is not None else "measured"
     title = f"How strongly pairs of columns depend on each other: {below} below the diagonal, synthetic above"
-    return as_svg(lambda: _heat(names, pairs, truth), title)
+    return as_svg(lambda: _heat(names, pairs, truth, words), title)
 
 
-def _heat(names: Sequence[str], pairs: Sequence[JudgedPair], truth: Mapping[tuple[str, ...], float] | None) -> Figure:
+def _heat(
+    names: Sequence[str],
+    pairs: Sequence[JudgedPair],
+    truth: Mapping[tuple[str, ...], float] | None,
+    words: Callable[[str], str],
+) -> Figure:
     number = len(names)
     side = max(1.3, 0.42 * number if number <= _MOST_NUMBERS else 0.26 * number)
-    drawn = figure(side + 2.2, side + 1.4)
+    labels = [shortened(words(name), 18 if words is str else _LONGEST_WORDS) for name in names]
+    longer = 0.055 * max(0, max(map(len, labels), default=0) - 18)
+    drawn = figure(side + 2.2 + longer, side + 1.4 + longer)
     axes = drawn.subplots()
     place = {name: index for index, name in enumerate(names)}
     for pair in pairs:
@@ -132,7 +144,6 @@ def _heat(names: Sequence[str], pairs: Sequence[JudgedPair], truth: Mapping[tupl
     axes.set_xlim(-0.5, number - 0.5)
     axes.set_ylim(number - 0.5, -0.5)
     axes.set_aspect("equal")
-    labels = [shortened(name, 18) for name in names]
     axes.set_xticks(range(number), labels, rotation=55, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(number), labels)
     axes.tick_params(length=0, labelcolor=INKS["ink"])

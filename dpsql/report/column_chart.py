@@ -35,7 +35,9 @@ _TICK_LETTERS: Final = 56
 """That fit under a chart."""
 
 
-def column_chart(column: JudgedColumn, attribute: Attribute, total: float, truth: Floats | None = None) -> str:
+def column_chart(
+    column: JudgedColumn, attribute: Attribute, total: float, truth: Floats | None = None, name: str = ""
+) -> str:
     """The shares of one column: bars of the synthetic rows, dots with intervals of what was measured.
 
     Bins of different widths are drawn as densities, so that a bin is not higher because it is wider. A cell that is
@@ -46,8 +48,9 @@ def column_chart(column: JudgedColumn, attribute: Attribute, total: float, truth
         attribute: its domain.
         total: rows that were measured.
         truth: the true shares, in a private report.
+        name: what the column is called, where that is not its name.
     """
-    title = f"Shares of {column.name}: synthetic and measured"
+    title = f"Shares of {name or column.name}: synthetic and measured"
     shares = _Shares.of(column, total, truth)
     ordered = attribute.regular if attribute.is_ordered else 0
     if ordered > 2:

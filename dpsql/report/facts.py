@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from dpsql.books.ledger.accounts import account_now
@@ -16,8 +17,12 @@ from dpsql.books.tables.facts import constraints
 from dpsql.books.tables.owner_facts import fact_of, listed_roles, tables_of
 from dpsql.core.domain import Attribute
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.unit_row import UnitRow
+from dpsql.core.unit_words import column_of_table
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.account import Account
+from dpsql.release.column_words import Words, words_of_columns
+from dpsql.release.judged_tree import JudgedTree, judged_tree
 from dpsql.release.judgement import Judgement
 from dpsql.release.quality import measurements, warnings_of
 from dpsql.release.verdict import Verdict, verdict_of
@@ -82,14 +87,37 @@ class Facts:
         """The columns that have a domain."""
         return self.entry.domain.attributes
 
+    @cached_property
+    def words(self) -> Words:
+        """What each column is called."""
+        return words_of_columns(self.entry)
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        """How many synthetic rows there are, by table."""
+        tables = {table.table: table.rows for table in self.entry.tables}
+        return tables or {self.entry.source: self.entry.rows or 0}
+
+    @cached_property
+    def tree(self) -> JudgedTree | None:
+        """A linked release by table and by link; None of a release of one table."""
+        linked, domain = self.entry.linked, self.entry.domain
+        return None if linked is None else judged_tree(UnitRow.from_json(linked, domain), self.judgement)
+
     @property
     def excluded(self) -> list[str]:
         """The columns that have no domain and are not computed."""
+        if (linked := self.entry.linked) is not None:
+            parts = ((t, one[0], one[3]) for t, columns in linked["excluded"].items() for one in columns)
+            return [column_of_table(name, table) for table, name, computed in parts if not computed]
         return [attribute.name for attribute in self.entry.domain.excluded if not attribute.computed_as]
 
     @property
     def computed(self) -> list[str]:
         """The columns that were not measured but computed, each with its expression."""
+        if (linked := self.entry.linked) is not None:
+            parts = ((t, one[0], one[3]) for t, columns in linked["excluded"].items() for one in columns)
+            return [f"{column_of_table(name, table)} = {formula}" for table, name, formula in parts if formula]
         computed = (attribute for attribute in self.entry.domain.excluded if attribute.computed_as)
         return [f"{attribute.name} = {attribute.computed_as}" for attribute in computed]
 
@@ -127,14 +155,14 @@ def collect(books: Books, entry: Entry, judgement: Judgement) -> Facts:
         judgement: of it.
     """
     check_synthetic(entry)
-    answers = measurements(books, entry)
+    answers, account = measurements(books, entry), account_now(books, entry.source)
     sql = "SELECT CAST(content->>'$.at' AS TIMESTAMP) FROM dpsql.event WHERE number = $number"
     ((at,),) = books.run(sql, {"number": entry.number})
     return Facts(
         entry=entry,
         judgement=judgement,
-        verdict=verdict_of(entry, judgement),
-        account=account_now(books, entry.source),
+        verdict=verdict_of(entry, judgement, account.epsilon_left),
+        account=account,
         at=at,
         marginals=dict(sorted(Counter(len(m.clique) for m in answers if m.cells is None and m.clique).items())),
         cells=sum(len(m.values) for m in answers),

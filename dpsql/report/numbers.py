@@ -6,30 +6,33 @@ import math
 
 import numpy as np
 
+from dpsql.release.column_words import Words
 from dpsql.release.judgement import JudgedColumn, Judgement
 from dpsql.release.numbers import Figure, NumberFigures
 
 
-def figure_rows(judgement: Judgement) -> list[tuple[str, str, str, str, str]]:
+def figure_rows(judgement: Judgement, words: Words) -> list[tuple[str, str, str, str, str]]:
     """Of each column and figure: the column, the figure, measured, its 95 % interval, synthetic."""
     numbers = {one.name: one for one in judgement.numbers}
     rows = []
     for column in judgement.columns:
         if column.name in numbers:
-            rows += _of_numbers(numbers[column.name])
-        rows.append(_largest(column, judgement.total or 1.0))
+            rows += _of_numbers(numbers[column.name], words)
+        rows.append((words(column.name), *_largest(column, judgement.total or 1.0)))
     return rows
 
 
-def in_cells(judgement: Judgement) -> list[str]:
+def in_cells(judgement: Judgement, words: Words) -> list[str]:
     """Means that depend on where inside their cells values lie, which was not measured: between which each is."""
     wide = [one for one in judgement.numbers if one.inside and one.mean.least < one.mean.most]
-    return [f"{one.name}: {digits(one.mean.least, one.mean)} to {digits(one.mean.most, one.mean)}" for one in wide]
+    return [
+        f"{words(one.name)}: {digits(one.mean.least, one.mean)} to {digits(one.mean.most, one.mean)}" for one in wide
+    ]
 
 
-def _of_numbers(one: NumberFigures) -> list[tuple[str, str, str, str, str]]:
+def _of_numbers(one: NumberFigures, words: Words) -> list[tuple[str, str, str, str, str]]:
     named = (("mean", one.mean), ("spread", one.spread), ("median", one.median))
-    return [(one.name, name, *_shown(figure)) for name, figure in named]
+    return [(words(one.name), name, *_shown(figure)) for name, figure in named]
 
 
 def _shown(figure: Figure) -> tuple[str, str, str]:
@@ -38,13 +41,13 @@ def _shown(figure: Figure) -> tuple[str, str, str]:
     return digits(figure.measured, figure), f"{low} to {high}", made
 
 
-def _largest(column: JudgedColumn, total: float) -> tuple[str, str, str, str, str]:
+def _largest(column: JudgedColumn, total: float) -> tuple[str, str, str, str]:
     place = int(np.argmax(column.measured))
     share, reach, made = (
         100 * float(part[place]) / total for part in (column.measured, column.reach, column.synthetic)
     )
     interval = f"{share - reach:.1f} to {share + reach:.1f} %"
-    return column.name, f"share of {column.labels[place]}", f"{share:.1f} %", interval, f"{made:.1f} %"
+    return f"share of {column.labels[place]}", f"{share:.1f} %", interval, f"{made:.1f} %"
 
 
 def digits(value: float, figure: Figure) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from dpsql.books.tables.owner_facts import tables_of
 from dpsql.core.digits import down, up
 from dpsql.core.domain import Clique
+from dpsql.core.unit_words import one_above
 from dpsql.errors import DpsqlError
 from dpsql.privacy.account import ADD_UP
 from dpsql.privacy.promised import bound, excess_words
@@ -150,16 +151,17 @@ def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
         "budget_words": budget_words(facts),
         "spent": round(100 * min(1.0, facts.account.epsilon_spent / facts.account.epsilon), 2),
         "farthest": None if truth is None else truth.farthest,
-        "numbers": figure_rows(judgement),
-        "in_cells": in_cells(judgement),
+        "numbers": figure_rows(judgement, facts.words),
+        "in_cells": in_cells(judgement, facts.words),
         "figures": [] if truth is None else truth.figures,
         "figures_notes": [] if truth is None else truth.notes,
         "columns": [_column(facts, one, truth) for one in judgement.columns[:_MOST_CHARTS]],
+        "tree": _tree(facts),
         "missed": judgement.of("missed"),
         "unmeasured": judgement.unmeasured_pairs or judgement.undefined_pairs or judgement.skipped_pairs,
         "worst": _worst(facts),
         "worst_note": f"{judgement.looked_at:,} cells were looked at.",
-        "outside": [(name, f"{share:.1%}") for name, share in facts.outside.items()],
+        "outside": [(facts.words(name), f"{share:.1%}") for name, share in facts.outside.items()],
         "measured": measured_words(facts),
         "version": facts.version,
         "mechanism": entry.mechanism,
@@ -172,7 +174,7 @@ def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
 def _tiles(facts: Facts) -> list[tuple[str, str]]:
     entry, judgement = facts.entry, facts.judgement
     found = [
-        (f"{entry.rows:,}", "synthetic rows"),
+        (", ".join(f"{rows:,}" for rows in facts.rows.values()), _rows_words(facts)),
         (f"ε = {up(facts.epsilon)}", f"δ = {up(facts.delta)}"),
     ]
     if judgement.error is not None:
@@ -181,6 +183,35 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
         number, likely = f"{judgement.reliable:,} of {len(judgement.pairs):,}", len(judgement.of("likely"))
         found.append((number, "pairs are reliable" + (f", {likely:,} of them likely" if likely else "")))
     return [*found, (entry.mechanism, f"mechanism, {facts.cells:,} noisy counts")]
+
+
+def _rows_words(facts: Facts) -> str:
+    return "synthetic rows" if facts.tree is None else f"synthetic rows of {', '.join(facts.rows)}"
+
+
+def _tree(facts: Facts) -> dict[str, list[tuple[str, ...]]] | None:
+    """What the page says by table and by link; None of a release of one table."""
+    tree = facts.tree
+    if tree is None:
+        return None
+    rows = facts.rows
+
+    def error(value: float | None) -> str:
+        return "not judged" if value is None else points(value)
+
+    return {
+        "tables": [(one.name, f"{rows[one.name]:,}", error(one.error), str(one.pairs)) for one in tree.tables],
+        "links": [
+            (
+                f"{one.link.child} of one {one_above(one.link)}",
+                error(one.error),
+                str(one.numbers),
+                str(one.siblings),
+            )
+            for one in tree.links
+        ],
+        "joins": [(str(one), str(one.pairs), one.answer) for one in tree.joins],
+    }
 
 
 def guarantee_words(facts: Facts) -> list[str]:
@@ -232,7 +263,8 @@ def measured_words(facts: Facts) -> list[str]:
     if judgement.cells:
         found.append(f"{judgement.cells:,} single cells.")
     if judgement.unmeasured_columns:
-        found.append(f"Not measured, so not judged: {', '.join(judgement.unmeasured_columns)}.")
+        unmeasured = ", ".join(map(facts.words, judgement.unmeasured_columns))
+        found.append(f"Not measured, so not judged: {unmeasured}.")
     if judgement.unmeasured_pairs:
         found.append(f"{judgement.unmeasured_pairs:,} pairs were not measured together, so they are not judged.")
     if judgement.undefined_pairs:
@@ -254,9 +286,10 @@ def measured_words(facts: Facts) -> list[str]:
     if facts.entry.looked:
         found.append(f"The owner read these domains off the rows: {', '.join(facts.entry.looked)}.")
     for period, columns in periods_of(entry.domain).items():
+        listed = ", ".join(map(facts.words, columns))
         found.append(
-            f"By the {period}, and no finer, were measured: {', '.join(columns)}. Inside a {period} synthetic values "
-            "are spread evenly."
+            f"By the {period}, and no finer, were measured: {listed}. Inside a {period} synthetic "
+            "values are spread evenly."
         )
     unit = facts.account.unit_column
     if unit is not None:
@@ -281,9 +314,9 @@ def _column(facts: Facts, column: JudgedColumn, truth: Truth | None) -> dict[str
     more = len(rows) - _MOST_ROWS
     shown = f"the first {_MOST_ROWS} of {len(rows):,} values" if more > 0 else f"all {len(rows)} values"
     return {
-        "name": column.name,
+        "name": facts.words(column.name),
         "note": f"off by about {points(column.error)} percentage points" + _origin(facts, column.name),
-        "chart": Markup(column_chart(column, attribute, total, true)),
+        "chart": Markup(column_chart(column, attribute, total, true, facts.words(column.name))),
         "summary": f"Figures of {shown}",
         "rows": rows[:_MOST_ROWS],
     }
@@ -298,7 +331,7 @@ def _origin(facts: Facts, name: str) -> str:
 def _worst(facts: Facts) -> list[tuple[str, str, str, str]]:
     return [
         (
-            ", ".join(f"{name} = {label}" for name, label in zip(cell.columns, cell.labels, strict=True)),
+            ", ".join(f"{facts.words(name)} = {label}" for name, label in zip(cell.columns, cell.labels, strict=True)),
             f"{cell.measured:,.0f}",
             f"{cell.stddev:,.1f}",
             f"{cell.synthetic:,.0f}",
@@ -325,7 +358,7 @@ def _pairs(facts: Facts, truth: Truth | None) -> dict[str, Any]:
     true = None if truth is None else truth.strengths
     rows = [
         (
-            *pair.clique,
+            *map(facts.words, pair.clique),
             f"{pair.measured.value:.3f}",
             f"{pair.measured.low:.3f} to {pair.measured.high:.3f}",
             f"{pair.synthetic:.3f}",
@@ -334,7 +367,7 @@ def _pairs(facts: Facts, truth: Truth | None) -> dict[str, Any]:
         )
         for pair in sorted(pairs, key=lambda one: -one.surely)
     ]
-    drawn = Markup(charts.heat_map(names, shown, true))
+    drawn = Markup(charts.heat_map(names, shown, true, facts.words))
     return {"heat_map": drawn, "pairs": rows[:2000], "pairs_summary": note}
 
 

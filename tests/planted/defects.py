@@ -505,6 +505,11 @@ DEFECTS = (
     Defect("what users wrote moves the cursor of the owner's terminal", "dpsql/api/plain_table.py", "sign if sign.isprintable() else \" \"", "sign", ("tests/service/test_audit_table.py",)),
     Defect("who would be charged is not shown the charge", "dpsql/service/audit_table.py", "_function(event) not in CHARGING or event.get(\"stored\")", "_function(event) in CHARGING", ("tests/service/test_audit_table.py",)),
     Defect("a catalogue shows the type of a column with members that nobody declared", "dpsql/release/domains.py", "return kind_of(self.column.type)", "return self.column.type", ("tests/api/test_users.py",)),
+    # what is said of linked releases
+    Defect("fewer columns are advised to linked releases, which refuse them", "dpsql/release/remedies.py", "    if scenario.unit_row is not None:\n        return None", "    if False:\n        return None", ("tests/linked/test_words.py",)),
+    Defect("an epsilon is advised that the budget has not left", "dpsql/release/remedies.py", "            if epsilon > scenario.left:\n                break\n", "", ("tests/linked/test_words.py",)),
+    Defect("a join is trusted of which most was not measured", "dpsql/release/judged_tree.py", "        if judgement.unmeasured_pairs or judgement.skipped_pairs:", "        if False:", ("tests/linked/test_words.py",)),
+    Defect("a private comparison joins by counts of rows that are shares", "dpsql/api/evaluated_tree.py", "np.abs(real - made).sum() / max(1.0, real.sum())", "np.abs(real / real.sum() - made / made.sum()).sum()", ("tests/linked/test_evaluate.py",)),
     # scripts for linked tables
     Defect("init links and loads tables that only a name leads to", "dpsql/api/proposing/shape.py", "        uncertain = not first.is_fact or", "        uncertain =", ("tests/api/test_init_tables.py",)),
     Defect("a name in a script ends the comment that it is in", "dpsql/api/proposing/tables_script.py", "for sign in (\"/*\", \"*/\")):", "for sign in ()):", ("tests/api/test_init_tables.py",)),

@@ -155,8 +155,8 @@ class PGM(Mechanism):
         check_installed("mechanism 'pgm'")
         if len(domain) > _MOST_COLUMNS:
             raise DomainTooLarge(
-                f"the table has {len(domain)} columns, pgm takes at most {_MOST_COLUMNS}: give columns := …, or say "
-                "mechanism := 'projection'"
+                f"the table has {len(domain)} columns, pgm takes at most {_MOST_COLUMNS}: say "
+                "mechanism := 'projection', or take fewer columns"
             )
         size = domain.width * 8 / 2**20
         if size > self.model_mb:
