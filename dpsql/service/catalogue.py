@@ -161,7 +161,8 @@ _MACROS: Final = (
     "array_upper(a, d) AS len(a)",
     "array_lower(a, d) AS 1",
     "quote_literal(x) AS chr(39) || replace(x, chr(39), chr(39) || chr(39)) || chr(39)",
-    "to_regclass(x) AS CASE WHEN split_part(x, '.', -1) = 'pg_class' THEN 1259 ELSE (SELECT any_value(dpsql_f.oid) "
+    "to_regclass(x) AS CASE WHEN split_part(x, '.', -1) = 'pg_class' THEN 1259 ELSE (SELECT "
+    "coalesce(any_value(dpsql_f.oid), TRY_CAST(x AS BIGINT)) "
     "FROM pgx.pg_class dpsql_f WHERE dpsql_f.relname = replace(split_part(x, '.', -1), '\"', '')) END",
     "to_regtype(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_type dpsql_f WHERE dpsql_f.typname = x)",
     "pg_postmaster_start_time() AS NULL::TIMESTAMPTZ",

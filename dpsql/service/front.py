@@ -27,7 +27,7 @@ from .heartbeat import Heartbeat, OverHttp, OverTls
 from .metrics import Counted, Endpoint, text_of
 from .options import Options, address_of
 from .pgwire.messages import BadMessage, Channel, Closed
-from .pgwire.startup import CancelRequest, LoginFailed, authenticate, begin
+from .pgwire.startup import NO_SETTINGS, CancelRequest, LoginFailed, authenticate, begin
 from .process import until_told
 from .relay import Pair, Relay
 from .room import Room
@@ -224,7 +224,9 @@ class Client:
             self._note({"event": "login", "user": user, "address": self._address})
         application = stated.get("application_name", "")[:_LONGEST_APPLICATION]
         assert isinstance(channel.socket, ssl.SSLSocket)
-        front.open(channel.socket, {"user": user, "token": token, "application": application})
+        settings = {name: value for name, value in stated.items() if name not in NO_SETTINGS and name[:5] != "_pq_."}
+        told = {"user": user, "token": token, "application": application, "settings": settings}
+        front.open(channel.socket, told)
         return True
 
     def _note(self, event: dict[str, Any]) -> None:

@@ -116,6 +116,25 @@ def cast_to_arrays(sql: str, oids: Sequence[int]) -> list[int]:
     return found
 
 
+def of_any(sql: str) -> tuple[str, list[int]]:
+    """The statement with `x = ($1)` for `x = ANY($1)`, whose type is that of an element, and which parameters these are."""
+    words = list(tokens(sql))
+    places = [place for place, (kind, _) in enumerate(words) if kind != "space"]
+    numbers = []
+    for word, *rest in zip(places, places[1:], places[2:], places[3:], strict=False):
+        opens, parameter, closes = (words[place] for place in rest)
+        called = words[word][0] == "word" and words[word][1].lower() in ("any", "all", "some")
+        if called and opens[1] == "(" and parameter[0] == "parameter" and closes[1] == ")":
+            words[word] = ("space", "")
+            numbers.append(int(parameter[1][1:]))
+    return "".join(text for _, text in words), numbers
+
+
+def array_of(oid: int) -> int:
+    """The type of an array by that of its elements; of texts where there is none."""
+    return pgtypes.ARRAYS.get(oid, pgtypes.ARRAYS[pgtypes.TEXT.oid]).oid
+
+
 def _array_named(words: Sequence[str]) -> int:
     """The type of an array that some words begin with, such as `numeric(9, 2)[]`; 0 where they name none."""
     name = [*words[2:]] if words[:2] == ["pg_catalog", "."] else [*words]

@@ -12,6 +12,8 @@ from .postgres_functions import SAME_NAMES
 from .tokens import Token, tokens
 
 _NAMES: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regoper", "regrole", "regnamespace"})
+_TYPE_NUMBERS: Final = frozenset({"prorettype", "atttypid", "typelem", "typbasetype", "oid"})
+"""Columns of the catalogue with the number of a type."""
 _TEXTS: Final = frozenset({"name", "unknown", "bpchar", "cstring", "oidvector", "int2vector"})
 _RENAMED: Final = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
 _BARE: Final = FUNCTIONS - allowed.FUNCTIONS - allowed.TABLE_FUNCTIONS
@@ -23,6 +25,7 @@ _NUMERIC: Final = "DECIMAL(38, 10)"
 """Of PostgreSQL's numeric without digits, which holds any number: DuckDB's own has three after the point."""
 _BYTES: Final = re.compile(r"'\\x((?:[0-9a-fA-F]{2})*)'")
 _LIKE: Final = frozenset({"like", "ilike"})
+_QUANTIFIERS: Final = frozenset({"any", "some", "all"})
 _ESCAPE: Final = "\\"
 """Of a pattern that names none, in PostgreSQL; DuckDB's has none then."""
 _WHO: Final = frozenset({"current_user", "session_user", "current_role"})
@@ -83,6 +86,8 @@ class _Words:
             text = "pgx.current_catalog()"
         elif word in _NAMES and self._after_as():
             text = "VARCHAR"
+        elif word in _QUANTIFIERS and self._is_among():
+            return
         elif word in _LIKE and self._escapes():
             self._several_like()
             return
@@ -101,6 +106,25 @@ class _Words:
                 text = f"pgx.{text}"
         self.done.append(text)
         self._place += 1
+
+    def _is_among(self) -> bool:
+        """Whether it was `= ANY('{…}')` or `<> ALL('{…}')`, whose elements have the type of what they are compared with."""
+        word, *ahead = self._ahead(4)
+        literal = next((text for _, text in self._found[self._place : self._place + 8] if text[:2] == "'{"), "")
+        operator = "".join(done for done in self.done[-4:] if done.strip())
+        listed = _array(literal)
+        negates = word == "all" and operator.endswith(("<>", "!="))
+        equals = word != "all" and operator.endswith("=") and not operator.endswith(("!=", "<=", ">="))
+        if ahead[0] != "(" or ahead[2] != ")" or listed == literal or not (negates or equals):
+            return False
+        for _ in range(2 if negates else 1):
+            while not self.done[-1].strip():
+                self.done.pop()
+            self.done.pop()
+        self._skip(4)
+        elements = listed[1:-1] or "SELECT NULL WHERE false"
+        self.done.append(f" {'NOT ' * negates}IN ({elements})")
+        return True
 
     def _escapes(self) -> bool:
         """Whether the pattern is a text with a backslash, or a parameter, and nothing of its own says what escapes."""
@@ -163,6 +187,10 @@ class _Words:
             self._skip(count)
             self.done[-1] = f"pgx.to_regclass({self.done[-1]})"
             return True
+        if inner == "regtype" and self._is_name() and self._compared() in _TYPE_NUMBERS:
+            self._skip(count)
+            self.done[-1] = f"pgx.to_regtype({self.done[-1].replace('pg_catalog.', '', 1)})"
+            return True
         if inner in _NAMES | _TEXTS:
             self._skip(count)
             if inner in _NAMES and self.done and self.done[-1].startswith("'pg_catalog."):
@@ -184,9 +212,14 @@ class _Words:
         return False
 
     def _is_name(self) -> bool:
-        """Whether what was cast is the name of a table, and not its number."""
+        """Whether what was cast is the name of a table, or a parameter, and not its number."""
         last = self.done[-1] if self.done else ""
-        return last.startswith("'") and not last.strip("'").isdigit()
+        return (last.startswith("$") and last[1:].isdigit()) or last.startswith("'") and not last.strip("'").isdigit()
+
+    def _compared(self) -> str:
+        """The name of what the last literal is compared with."""
+        before = [done.lower() for done in self.done[-8:-1] if done.strip() and done not in "=<>!"]
+        return before[-1] if before else ""
 
     def _rows(self) -> bool:
         """Whether a series here is of rows: its arguments are Postgres' own, and it stands among columns."""

@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from typing import Any, Final
 
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, InvalidArgument
 
 from . import wire
 from .allowlist import AllowList
@@ -122,6 +122,8 @@ class _Client:
             self._say("57P03", str(error))
         except MemoryError:
             self._say("53200", "out of memory: there is no room for what this session keeps; connect again")
+        except InvalidArgument as error:  # a setting of the first message
+            self._say("22023", str(error))
         except DpsqlError as error:  # revoked meanwhile, or no audit
             self._say("58000", str(error))
         except (Closed, OSError):
@@ -134,6 +136,7 @@ class _Client:
         self.analyst = Analyst(self._worker.shared, Login(told["user"], told["token"]), channel.notice)
         session = Session(channel, self.analyst, options, self._worker.holdings)
         try:
+            session.settings.begin({**told["settings"], "application_name": told["application"]})
             channel.send(b"R", struct.pack("!i", 0))
             reported = {**STATUS, "session_authorization": told["user"], "application_name": told["application"]}
             for name, value in reported.items():

@@ -28,6 +28,7 @@ from dpsql.mechanisms.base import registered as mechanisms
 
 from .chance import chance_rows
 from .cli_reference import cli_page
+from .clients import client_rows
 from .figures import SENTENCES, accuracy_rows, release_rows, suspicion_rows
 from .python_reference import python_page
 from .request_arguments import REQUEST_ARGUMENTS, request_arguments
@@ -42,6 +43,7 @@ PAGES = (
     "docs/how-to/choose-epsilon.md",
     "docs/how-to/columns.md",
     "docs/how-to/mechanisms.md",
+    "docs/how-to/serve.md",
     *(f"docs/reference/{name}.md" for name in ("sql", "types", "mechanisms", "python", "cli", "errors")),
 )
 _BLOCK = re.compile(r"(<!-- made by tests\.docs\.tables: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -226,6 +228,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     ),
     "accuracy": lambda: table(["table, workload", "ε", "largest", "mean L1", "CPU s"], accuracy_rows()),
     "chance": lambda: table(["test", "rate", "why"], chance_rows()),
+    "clients": lambda: table(["client", "version tried", "what ran", "what differs", "test"], client_rows()),
     "suspicion": lambda: table(
         ["ε", "suspicion of 10 % becomes at most", "of 50 % at most", "in short", "more than that with probability"],
         suspicion_rows(),

@@ -44,6 +44,12 @@ def test_psql(served):
     assert "NOTICE:" in done.stderr, "progress"
 
 
+@pytest.mark.client(
+    "psql",
+    "15",
+    "questions, synthetic tables, `\\l`, `\\dn`, `\\d`, `\\d+`, `\\dt+`, `\\df`, `\\du`, `\\dv`",
+    "",
+)
 def test_psql_shows_the_schema(served):
     done = psql(
         served, r"\l", r"\dn", r"\d", r"\dt+", r"\d shown", r"\d+ shown", r"\df", r"\du", r"\dv", r"\di", r"\dT"
@@ -56,6 +62,12 @@ def test_psql_shows_the_schema(served):
     assert "secret" not in done.stdout
 
 
+@pytest.mark.client(
+    "psycopg 3",
+    "3.3",
+    "questions, parameters, binary results, cursors, COPY, cancel",
+    "",
+)
 def test_psycopg(served):
     with psycopg.connect(served.dsn(), autocommit=True) as connection:
         first = connection.execute(ASK).fetchall()
@@ -73,6 +85,12 @@ def test_psycopg(served):
         ]
 
 
+@pytest.mark.client(
+    "asyncpg",
+    "0.32",
+    "questions, parameters, arrays, cursors, COPY",
+    "the text of a `dp_query` is written into the statement, because asyncpg asks for columns first",
+)
 def test_asyncpg(served):
     asyncpg = pytest.importorskip("asyncpg")
 
@@ -101,6 +119,12 @@ def test_asyncpg(served):
     asyncio.run(talk())
 
 
+@pytest.mark.client(
+    "SQLAlchemy",
+    "2.1",
+    "reflection, expressions, questions",
+    "",
+)
 def test_sqlalchemy(served):
     sqlalchemy = pytest.importorskip("sqlalchemy")
     url = f"postgresql+psycopg://alice:{served.tokens['alice']}@127.0.0.1:{served.service.port}/dpsql?sslmode=require"

@@ -36,6 +36,12 @@ def connection(odbc, served):
     found.close()
 
 
+@pytest.mark.client(
+    "psqlODBC",
+    "13.02",
+    "questions, parameters, types, the schema, cursors, cancel",
+    "`b` of a boolean is 1 unless `BoolsAsChar=0`, as with PostgreSQL",
+)
 def test_what_an_analyst_asks(connection):
     first = connection.execute(ASK).fetchall()
     assert [row.sex for row in first] == ["Female", "Male"]

@@ -37,6 +37,12 @@ def heard(served) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.client(
+    "RPostgreSQL",
+    "0.7",
+    "questions, parameters, some rows at a time, the schema, types",
+    "",
+)
 def test_what_an_analyst_asks(heard):
     assert heard["query"] == ["sex n n_stderr n_low n_high", "Female Male", "TRUE"]
     assert heard["fit"] == ["50 2"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from dpsql.errors import InvalidArgument
 from dpsql.service.catalogue import VERSION
 from dpsql.service.tokens import tokens
+
+from .served_settings import DEFAULT, REPEATED, check, of_startup, seconds
 
 STATUS: Final = {
     "server_version": f"{VERSION} (dpsql)",
@@ -59,12 +61,10 @@ _TAGS: Final = {
     "DEALLOCATE": "DEALLOCATE",
 }
 _BEGIN, _END = ("BEGIN", "START"), ("COMMIT", "END", "ROLLBACK", "ABORT")
-_UNITS: Final = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "us": 1e-6, "d": 86400.0}
 _MOST_SETTINGS: Final = 100
 """Of a client's. Some set what this server has not, so a name that is unknown is kept."""
 _LONGEST_NAME: Final = 63
 _LONGEST_VALUE: Final = 200
-_LENGTH: Final = re.compile(r"(\d+)\s*(us|ms|s|min|h|d)?")
 _DUCKDB_SHOWS: Final = frozenset({"TABLES", "ALL", "DATABASES", ""})
 
 
@@ -100,13 +100,33 @@ class Settings:
     most_seconds: float
     transaction: str = "I"
     values: dict[str, str] = field(default_factory=dict)
+    _first: dict[str, str] = field(default_factory=dict)
+    _before: dict[str, str] = field(default_factory=dict)
+    _local: dict[str, str] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
         """How long a statement may take."""
-        found = _LENGTH.fullmatch(self.values.get("statement_timeout", "0").strip())
-        wanted = 0.0 if found is None else int(found[1]) * _UNITS[found[2] or ""]
+        wanted = seconds(self._value("statement_timeout", "0"))
         return min(wanted, self.most_seconds) if wanted > 0 else self.most_seconds
+
+    def begin(self, stated: Mapping[str, str]) -> None:
+        """Take what the first message of the connection sets, to which RESET returns.
+
+        Raises:
+            InvalidArgument: a value is not obeyed.
+        """
+        for name, value in of_startup(stated).items():
+            self._keep(name, value, self.values)
+        self._first = dict(self.values)
+
+    def reset(self) -> None:
+        """Everything is as it was when the connection began."""
+        self.values = dict(self._first)
+        self._local.clear()
+
+    def _value(self, name: str, default: str) -> str:
+        return self._local.get(name, self.values.get(name, default))
 
     def run(self, sql: str) -> Said | None:
         """Obey a command; None if the statement is none, and DuckDB's to parse."""
@@ -120,14 +140,19 @@ class Settings:
         if word in ("SAVEPOINT", "RELEASE") or (word == "ROLLBACK" and "TO" in map(str.upper, found)):
             said.savepoint = _unquoted(found[-1]) if found[-1].startswith('"') else found[-1].lower()
         elif word in _BEGIN:
+            if self.transaction == "I":
+                self._before = dict(self.values)
             self.transaction = "T"
         elif word in _END:
             said.tag = "ROLLBACK" if self.transaction == "E" else said.tag
+            if said.tag == "ROLLBACK" and self.transaction != "I":
+                self.values = self._before
+            self._local.clear()
             self.transaction = "I"
         elif word == "SET":
             said.reported = self._set(found[1:])
         elif word == "RESET":
-            self._reset(found[1:])
+            said.reported = self._reset(found[1:])
         elif word == "DISCARD" and [one.upper() for one in found[1:]] != ["ALL"]:
             said.tag = f"DISCARD {''.join(found[1:]).upper()[:20]}"
         elif word == "DISCARD":
@@ -138,30 +163,46 @@ class Settings:
         return said
 
     def _set(self, words: list[str]) -> tuple[str, str] | None:
-        while words and words[0].upper() in ("SESSION", "LOCAL", "GLOBAL"):
+        scope = words[0].upper() if words else ""
+        if scope in ("SESSION", "LOCAL", "GLOBAL"):
             words = words[1:]
         if len(words) < 2 or words[0].upper() in ("CHARACTERISTICS", "TRANSACTION"):
             return None
         if [word.upper() for word in words[:2]] == ["TIME", "ZONE"]:
             words = ["TimeZone", "=", *words[2:]]
-        name = words[0].strip('"')
+        elif words[0].upper() == "NAMES":
+            words = ["client_encoding", "=", *words[1:]]
+        name = words[0].strip('"').lower()
+        if [word.lower() for word in words[2:]] == [DEFAULT]:
+            return self._reset([name])
         value = "".join(_unquoted(word) for word in words[2:])
-        if name.lower() == "client_encoding" and value.upper().replace("-", "") not in ("UTF8", "UNICODE", "DEFAULT"):
-            raise InvalidArgument(f"client_encoding is {value!r}: only UTF8 is served")
-        if name.lower() == "timezone" and value.upper() not in ("UTC", "GMT", "DEFAULT", "ETC/UTC", "Z"):
-            raise InvalidArgument(f"TimeZone is {value[:40]!r}: only UTC is served, use timezone(…) in the statement")
+        if scope == "LOCAL" and self.transaction == "I":  # in PostgreSQL, too, it lasts until the statement's end
+            check(name, value)
+            return None
+        self._keep(name, value, self._local if scope == "LOCAL" else self.values)
+        if scope != "LOCAL":
+            self._local.pop(name, None)
+        return ("application_name", value[:_LONGEST_VALUE]) if name == "application_name" else None
+
+    def _keep(self, name: str, value: str, values: dict[str, str]) -> None:
+        check(name, value)
         if len(name) > _LONGEST_NAME:
             raise InvalidArgument(f"the setting {name[:20]!r}… has {len(name)} characters: {_LONGEST_NAME} is the most")
-        if name.lower() not in self.values and len(self.values) >= _MOST_SETTINGS:
+        if name not in values and len(values) >= _MOST_SETTINGS:
             raise InvalidArgument(f"{_MOST_SETTINGS} settings are set, the most that there may be: RESET ALL ends them")
-        self.values[name.lower()] = value[:_LONGEST_VALUE]
-        return ("application_name", value[:_LONGEST_VALUE]) if name.lower() == "application_name" else None
+        values[name] = value[:_LONGEST_VALUE]
 
-    def _reset(self, words: list[str]) -> None:
+    def _reset(self, words: list[str]) -> tuple[str, str] | None:
         if not words or words[0].upper() == "ALL":
-            self.values.clear()
+            self.reset()
+            return "application_name", self._first.get("application_name", "")
+        name = "timezone" if [word.upper() for word in words] == ["TIME", "ZONE"] else words[0].lower()
+        self._local.pop(name, None)
+        if name in self._first:
+            self.values[name] = self._first[name]
         else:
-            self.values.pop(words[0].lower(), None)
+            self.values.pop(name, None)
+        return ("application_name", self._first.get(name, "")) if name == "application_name" else None
 
     def _show(self, words: list[str]) -> Said | None:
         name = " ".join(words).strip('"').lower()
@@ -170,7 +211,7 @@ class Settings:
         if name not in known:
             raise InvalidArgument(f"there is no setting {name[:60]!r} to show")
         key, value = known[name]
-        return Said("SHOW", row=(key, self.values.get(name, value)))
+        return Said("SHOW", row=(key, self._value(name, value) if name in REPEATED else value))
 
 
 def _unquoted(word: str) -> str:

@@ -212,7 +212,7 @@ class Cursors:
         self._session.allowed("")
         if self._session.settings.transaction != "I":
             raise Failed("25001", "DISCARD ALL cannot run inside a transaction block")
-        self._session.settings.values.clear()
+        self._session.settings.reset()
         self.close()
 
     def ended(self, *, kept: bool) -> None:

@@ -13,7 +13,7 @@ import duckdb
 from dpsql.errors import DpsqlError
 from dpsql.service import pgtypes
 from dpsql.service.allowlist import check_length
-from dpsql.service.parameters import cast_to_arrays
+from dpsql.service.parameters import array_of, cast_to_arrays, of_any
 from dpsql.service.respell import respelled
 from dpsql.service.tokens import tokens, trimmed
 
@@ -115,7 +115,10 @@ class Extended:
             raise Failed("54000", "a statement may have 1000 parameters")
         oids = cast_to_arrays(sql, [*declared, *[0] * count][:count])
         if 0 in oids:
-            inferred = self._session.analyst.parameter_types(self._session.analyst.check(found), count)
+            single, of_arrays = of_any(found)
+            inferred = self._session.analyst.parameter_types(self._session.analyst.check(single), count)
+            for number in of_arrays:
+                inferred[number - 1] = array_of(inferred[number - 1])
             oids = [oid or other for oid, other in zip(oids, inferred, strict=True)]
         return Prepared(cast(found, oids), [oid or pgtypes.TEXT.oid for oid in oids], command=False)
 

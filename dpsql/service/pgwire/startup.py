@@ -14,6 +14,8 @@ from dpsql.service.calls import Exchange, Refused
 from .messages import BadMessage, Channel, Closed, Reader, text
 
 _TLS, _GSS, _CANCEL, _VERSION_3 = 80877103, 80877104, 80877102, 196608
+NO_SETTINGS: Final = frozenset({"user", "database", "replication", "application_name"})
+"""What the first message says beside settings."""
 WRONG: Final = "password authentication failed for user"
 
 
