@@ -20,7 +20,11 @@ def asked(served, client: str) -> dict:
     packages = ("pg", "pg-query-stream") if client == "pg" else (client,)
     for package in packages:
         done = subprocess.run(["node", "-e", f"require('{package}')"], cwd="/", capture_output=True, check=False)
-        need(done.returncode == 0, f"the package {package} of node", f"npm install {package}, and NODE_PATH to its folder")
+        need(
+            done.returncode == 0,
+            f"the package {package} of node",
+            f"npm install {package}, and NODE_PATH to its folder",
+        )
     command = ["node", SCRIPT, client, str(served.service.port), served.tokens["alice"], served.service.certificate]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -34,7 +38,9 @@ def asked(served, client: str) -> dict:
     return told
 
 
-@pytest.mark.client("node pg", "8.23", "a question, parameters, an array, a named statement, rows as a stream, an error", "")
+@pytest.mark.client(
+    "node pg", "8.23", "a question, parameters, an array, a named statement, rows as a stream, an error", ""
+)
 def test_pg(served):
     named = asked(served, "pg")["named"]
     assert (named["b"], named["x"], named["wide"]) == (True, "0.43", "3000000000000000.0000")

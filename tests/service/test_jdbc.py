@@ -61,10 +61,10 @@ def heard(served, tmp_path_factory) -> dict[str, list[str]]:
 
 
 @pytest.mark.client(
-    'pgjdbc',
-    '42.5',
-    'questions, parameters, types in both formats, rows some at a time, the metadata, cancel',
-    '',
+    "pgjdbc",
+    "42.5",
+    "questions, parameters, types in both formats, rows some at a time, the metadata, cancel",
+    "",
 )
 def test_what_an_analyst_asks(heard):
     assert [line.split(" | ")[0] for line in heard["query"]] == ["Female", "Male"]

@@ -56,7 +56,9 @@ def test_the_file_is_what_postgresql_says(real):
 
 
 @pytest.mark.medium
-@pytest.mark.client("Npgsql (.NET, Power BI)", "8", "its first statements, from a file", "it was not started: no package of it is here")
+@pytest.mark.client(
+    "Npgsql (.NET, Power BI)", "8", "its first statements, from a file", "it was not started: no package of it is here"
+)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_what_a_program_sends_runs_and_gives_what_it_reads(browsed, program):
     wrong = []
