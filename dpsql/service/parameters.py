@@ -117,7 +117,7 @@ def cast_to_arrays(sql: str, oids: Sequence[int]) -> list[int]:
 
 
 def of_any(sql: str) -> tuple[str, list[int]]:
-    """The statement with `x = ($1)` for `x = ANY($1)`, whose type is that of an element, and which parameters these are."""
+    """The statement with `x = ($1)` for `x = ANY($1)`, of the type of an element, and which parameters these are."""
     words = list(tokens(sql))
     places = [place for place, (kind, _) in enumerate(words) if kind != "space"]
     numbers = []

@@ -108,7 +108,7 @@ class _Words:
         self._place += 1
 
     def _is_among(self) -> bool:
-        """Whether it was `= ANY('{…}')` or `<> ALL('{…}')`, whose elements have the type of what they are compared with."""
+        """Whether it was `= ANY('{…}')` or `<> ALL('{…}')`, whose elements have the type of the other side."""
         word, *ahead = self._ahead(4)
         literal = next((text for _, text in self._found[self._place : self._place + 8] if text[:2] == "'{"), "")
         operator = "".join(done for done in self.done[-4:] if done.strip())
@@ -214,7 +214,7 @@ class _Words:
     def _is_name(self) -> bool:
         """Whether what was cast is the name of a table, or a parameter, and not its number."""
         last = self.done[-1] if self.done else ""
-        return (last.startswith("$") and last[1:].isdigit()) or last.startswith("'") and not last.strip("'").isdigit()
+        return (last.startswith("$") and last[1:].isdigit()) or (last.startswith("'") and not last.strip("'").isdigit())
 
     def _compared(self) -> str:
         """The name of what the last literal is compared with."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-
 ANY = {
     "i = ANY('{1,2}')": [1, 2],
     "whole = SOME ('{3}')": [3],

@@ -73,7 +73,7 @@ def seconds(value: str) -> float:
 
 
 def of_startup(stated: Mapping[str, str]) -> dict[str, str]:
-    """Settings of the first message of a connection: its own, and those of `options`, such as `-c statement_timeout=7s`.
+    """Settings of the first message of a connection: its own, and those of `options`, as `-c statement_timeout=7s`.
 
     A time zone that the message itself names is left out. Drivers send that of their machine unasked, and the server
     tells them at once that it is UTC.
