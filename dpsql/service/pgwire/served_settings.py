@@ -53,7 +53,7 @@ def check(name: str, value: str) -> None:
         )
     if name == "statement_timeout" and _LENGTH.fullmatch(value.strip()) is None:
         raise InvalidArgument(f"statement_timeout is {value[:40]!r}: write milliseconds, or '7s', '2min', '1h'")
-    words = {word.strip().strip('"').lower() for word in value.split(",")}
+    words = {word.strip().strip("\"'").lower() for word in value.split(",")}  # asyncpg quotes a word of its own
     allowed = _FIXED.get(name, words)
     if not words <= allowed:
         raise InvalidArgument(f"{name} is {value[:40]!r}: served is {', '.join(sorted(allowed - {''}))}")
