@@ -40,6 +40,13 @@ def test_postgresql_takes_these_for_utc(real, sql):
     assert real.execute("SELECT to_char('2020-01-01 10:00:00+02'::timestamptz, 'HH24')").fetchone() == ("08",)
 
 
+@pytest.mark.parametrize("encoding", ["UTF8", "'utf-8'", "'Unicode'", "'UTF_8'"])
+def test_utf8_has_many_spellings(settings, encoding):
+    settings.run(f"SET client_encoding = {encoding}")
+    settings.begin({"client_encoding": encoding})
+    assert settings.run("SHOW client_encoding").row[1] == "UTF8"
+
+
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_would_change_answers_is_refused(settings, sql):
     with pytest.raises(InvalidArgument):

@@ -18,7 +18,7 @@ _FIXED: Final = {
     "intervalstyle": {"postgres"},
     "bytea_output": {"hex"},
     "standard_conforming_strings": {"on", "true", "yes", "1"},
-    "client_encoding": {"utf8", "utf-8", "unicode", "utf_8"},
+    "client_encoding": {"utf8", "unicode"},
     "datestyle": {"iso", "mdy", "dmy", "ymd", "us", "european", "noneuropean", "noneuro", "euro"},
     "search_path": {"", "main", "public", "pg_catalog", "information_schema", "$user", "pg_temp"},
     "extra_float_digits": {"1", "2", "3"},
@@ -53,7 +53,9 @@ def check(name: str, value: str) -> None:
         )
     if name == "statement_timeout" and _LENGTH.fullmatch(value.strip()) is None:
         raise InvalidArgument(f"statement_timeout is {value[:40]!r}: write milliseconds, or '7s', '2min', '1h'")
-    words = {word.strip().strip("\"'").lower() for word in value.split(",")}  # asyncpg quotes a word of its own
+    words = {word.strip().strip('"').lower() for word in value.split(",")}
+    if name == "client_encoding":  # only letters and digits count there: 'UTF-8' is one name
+        words = {"".join(sign for sign in value.lower() if sign.isalnum())}
     allowed = _FIXED.get(name, words)
     if not words <= allowed:
         raise InvalidArgument(f"{name} is {value[:40]!r}: served is {', '.join(sorted(allowed - {''}))}")
