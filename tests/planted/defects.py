@@ -188,7 +188,7 @@ DEFECTS = (
     Defect("nobody is told why the process ended", "dpsql/service/relay.py", "            pair.say_goodbye(*pair.worker.reason)", "            pair.end()", ("tests/service/test_workers.py",)),
     Defect("parameters are not counted", "dpsql/service/pgwire/extended.py", '        self._session.holdings.keep(("portal", name), name, values)\n', "", ("tests/service/test_workers.py",)),
     Defect("sessions of a user are counted alone", "dpsql/service/pgwire/holdings.py", "                self._whole.note((id(self), key), count)", "                pass", ("tests/service/test_workers.py",)),
-    Defect("settings have no number", "dpsql/service/pgwire/commands.py", "len(self.values) >= _MOST_SETTINGS", "False", ("tests/service/test_workers.py",)),
+    Defect("settings have no number", "dpsql/service/pgwire/commands.py", "len(values) >= _MOST_SETTINGS", "False", ("tests/service/test_workers.py",)),
     Defect("a DECLARE is of a DECLARE", "dpsql/service/pgwire/extended.py", "            if Declared.of(declares.query) is not None:", "            if False:", ("tests/service/test_workers.py",)),
     Defect("processes have no number", "dpsql/service/workers.py", "        if len(of_users) < self._options.processes:", "        if True:", ("tests/service/test_workers.py",)),
     Defect("the heartbeat's user is a reader", "dpsql/service/keeper.py", " or (user == PULSE and not sees_nothing)", "", ("tests/service/test_workers.py",)),
