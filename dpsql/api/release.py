@@ -197,9 +197,9 @@ class Release(Named):
         with pressed(), watched(self._database.instance) as progress, self._database.instance.cursor() as cursor:
             return judge_release(cursor, Books(cursor, self._catalog), self.entry, progress.check)
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
-        """How good it is, in one or two sentences, and advice for the next; computed from released values only.
+        """How good it is, in one or two sentences, and advice for the next; computed once, from released values only.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:
