@@ -50,8 +50,8 @@ def test_adbc_with_pandas(served):
             assert cursor.fetchall() == [(7,)]
         assert connection.adbc_get_table_schema("shown").names[:3] == ["i", "b", "small"]
         (catalogue,) = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
-        (schema,) = catalogue["catalog_db_schemas"]
-        assert "shown" in {table["table_name"] for table in schema["db_schema_tables"]}
+        schemas = {schema["db_schema_name"]: schema for schema in catalogue["catalog_db_schemas"]}
+        assert "shown" in {table["table_name"] for table in schemas["main"]["db_schema_tables"]}
 
 
 @pytest.mark.client(
