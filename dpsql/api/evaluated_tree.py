@@ -26,7 +26,7 @@ from dpsql.books.tables.links import table_of
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.tree import UNITS, Link, Tree
 from dpsql.core.unit_row import UnitRow
-from dpsql.core.unit_words import column_of_table
+from dpsql.core.unit_words import column_of_table, without_role
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.protocol import Engine, TableCounter, UnitBound
 from dpsql.engines.registry import engine_of
@@ -249,9 +249,9 @@ class TreeCompared:
         width = len(row.members[link.parent].names)
         place = next(n for n, below in enumerate(row.below(link.parent)) if below.link == link and below.role is None)
         number, *others = map(names.index, (upper.names[width + place], *upper.names[:width]))
-        _put(distances, f"numbers of {table}", [units.distance((number,))])
+        _put(distances, f"numbers of {table}{without_role(link)}", [units.distance((number,))])
         by = [units.distance((number, other)) for other in others]
-        _put(distances, f"numbers of {table} by a column of {link.parent}", by)
+        _put(distances, f"numbers of {table}{without_role(link)} by a column of {link.parent}", by)
         first, second = (row.slot_of(table, nth) for nth in (0, 1))
         if first is not None and second is not None:
             width = len(row.members[table].names)

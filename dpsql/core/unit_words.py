@@ -4,6 +4,7 @@
     accounts.number           number of accounts a client has
     accounts[1].kind          kind of accounts
     accounts[2].kind          kind of a second account of the same client
+    persons.number            number of persons without a role a household has     (where others have one)
     persons.head.age          age of the head in persons
     persons.spouse            whether a household has a spouse
     wages[2].year             year of a second row of the same nr       (of a table with the privacy unit nr)
@@ -74,12 +75,18 @@ def _whose(unit_row: UnitRow, slot: Slot) -> str:
     """Whose columns those of a slot are."""
     if slot.role is not None:
         return f"the {slot.role.name} in {slot.table}"
-    return slot.table if slot.nth == 0 else f"a second {_same(unit_row.tree.link_of[slot.table])}"
+    link = unit_row.tree.link_of.get(slot.table)
+    return f"{slot.table}{without_role(link)}" if link is None or slot.nth == 0 else f"a second {_same(link)}"
+
+
+def without_role(link: Link | None) -> str:
+    """Which rows are told without a role, where some have one."""
+    return " without a role" if link is not None and link.roles else ""
 
 
 def _same(link: Link) -> str:
     one = "row" if link.parent == UNITS else one_of(link.child)
-    return f"{one} of the same {one_above(link)}"
+    return f"{one}{without_role(link)} of the same {one_above(link)}"
 
 
 def _number(unit_row: UnitRow, slot: Slot, below: Below) -> str:
@@ -94,4 +101,4 @@ def _number(unit_row: UnitRow, slot: Slot, below: Below) -> str:
     if below.role is not None:
         return f"whether {owner} has a {below.role.name}"
     rows = f"rows of {below.link.child}" if below.link.parent == UNITS else below.link.child
-    return f"number of {rows} {owner} has"
+    return f"number of {rows}{without_role(below.link)} {owner} has"
