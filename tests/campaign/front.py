@@ -108,6 +108,12 @@ class Trial:
                 self.answers.add(f"{user}: {connection.execute(ASKED).fetchall()}")
             except psycopg.OperationalError:
                 continue
+            except psycopg.Error as error:
+                if "MemoryError" not in str(error):
+                    raise
+                connection.close()  # the session's memory is full of what was sent before
+                connection = self.connected(user)
+                continue
             return
 
     def ask(self) -> None:
