@@ -89,6 +89,8 @@ def _asked(node: exp.Expr, query: exp.Select, scope: Scope, place: Place, scope_
     if inner.args.get("group") is not None and isinstance(node, exp.In | exp.EQ):
         return _among(node, inner, scope, place, scope_of)
     is_number = isinstance(node, exp.Subquery)
+    if not is_number and any(item.find(exp.AggFunc, exp.Explode) is not None for item in inner.expressions):
+        refuse(node, "an aggregate or unnest is not supported in what this subquery lists", "list the key, or 1")
     check_clauses(inner, OF_ROWS, inside=True)
     where = inner.args.get("where")
     said = conjuncts_of(None if where is None else where.this)
@@ -98,7 +100,10 @@ def _asked(node: exp.Expr, query: exp.Select, scope: Scope, place: Place, scope_
     rows, written = scope_of(with_conditions(inner, rest), place.with_(inner))
     names = ColumnNames(rows, ())
     if isinstance(node, exp.In | exp.EQ):
-        links += list(zip(_listed(node.this), (item.unalias() for item in written.expressions), strict=False))
+        compared = _listed(node.this)
+        if len(compared) != len(written.expressions):
+            refuse(node, "the subquery lists more or fewer columns than stand before it", "list the key")
+        links += list(zip(compared, (item.unalias() for item in written.expressions), strict=True))
     if is_number and not _is_number(written.expressions):
         refuse(node, "this subquery in an expression is not supported", "say (SELECT count(*) FROM linked WHERE …)")
     units = place.catalog.units(rows.origin)
@@ -139,7 +144,8 @@ def _among(node: exp.Expr, inner: exp.Select, scope: Scope, place: Place, scope_
         above = unwrapped(outside.over_rows(tree)) if isinstance(tree, exp.Column) else tree
         if not isinstance(above, exp.Column) or not isinstance(column, exp.Column) or above.name != column.name:
             refuse(node, "the groups of a subquery are told by the key of the units", _INSTEAD)
-    holds = exp.Paren(this=exp.and_(*(enclosed(tree) for tree in units.filters), copy=False))
+    filters = units.filters or (exp.true(),)
+    holds = exp.Paren(this=exp.and_(*(enclosed(tree) for tree in filters), copy=False))
     return _replaced(node, holds, units.origin, scope, place)
 
 

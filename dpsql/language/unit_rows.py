@@ -65,7 +65,8 @@ def rows_of_units(query: exp.Select, place: Place, scope_of: ScopeOf) -> Scope |
     of_rows = scope.filters if scope.keeps else (*scope.filters, *conditions)
     texts = tuple(sorted({sql_of(tree) for tree in of_rows if not is_sure(tree, units)}))
     counted = {below for below, _ in place.catalog.path(scope.origin)[0].pairs}  # never NULL where a row has a unit
-    reader = _Reader(names, texts, frozenset(counted), scope.keeps)
+    upper = frozenset(name for step in place.catalog.path(scope.origin) for name in step.columns.values())
+    reader = _Reader(names, texts, frozenset(counted), upper, scope.keeps)
     having = written.args.get("having")
     kept = conjuncts_of(None if having is None else having.this)
     listed = [item.unalias() for item in written.expressions]
@@ -130,12 +131,14 @@ class _Reader:
         names: what columns mean.
         where: which rows there are.
         counted: columns of the rows below that are never NULL, where units without rows are there.
+        upper: columns of the tables above these rows, which units without rows have, too.
         keeps: whether those are.
     """
 
     names: ColumnNames
     where: tuple[str, ...]
     counted: frozenset[str]
+    upper: frozenset[str]
     keeps: bool
 
     def questions(self, tree: exp.Expr) -> list[OfUnit]:
@@ -198,6 +201,9 @@ class _Reader:
         if isinstance(node, exp.Count):
             return self._number(whole, node, where)
         chosen = self._chosen(node, where)
+        if chosen is not None and self.keeps and not self.upper.isdisjoint((chosen.value, chosen.by)):
+            reason = f"{words_of(whole)} of each unit is not supported: LEFT JOIN keeps rows that have none below"
+            refuse(whole, reason, "say JOIN, or ask about the table that has the column without the tables below it")
         if chosen is None:
             refuse(whole, f"{words_of(whole)} of each unit is not supported", _INSTEAD)
         return chosen

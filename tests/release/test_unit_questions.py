@@ -11,6 +11,7 @@ from ..linked_bank import Unruly, protect, whole
 from .test_linked_queries import KEYS, TIERS, answers, moved, owners, silent  # noqa: F401
 
 UP = "JOIN patients USING (pid)"
+BESIDE = "FROM patients p LEFT JOIN visits v USING (pid)"
 SOME = "EXISTS (SELECT 1 FROM visits v WHERE v.pid = p.pid AND v.ward = 2)"
 ASKED = [
     f"SELECT sex AS k, count(*) AS n FROM patients p WHERE {SOME} GROUP BY sex",
@@ -28,6 +29,8 @@ ASKED = [
     "SELECT m AS k, count(*) AS n FROM (SELECT p.pid, count(v.pid) AS m FROM patients p LEFT JOIN visits v USING (pid) GROUP BY p.pid) GROUP BY m",
     "SELECT m AS k, count(*) AS n FROM (SELECT p.pid, count(v.pid) AS m FROM visits v RIGHT JOIN patients p ON p.pid = v.pid AND ward = 1 WHERE sex = 1 GROUP BY p.pid) GROUP BY m",
     "SELECT m AS k, count(*) AS n FROM (SELECT p.pid, max(result) AS m FROM patients p LEFT JOIN visits v USING (pid) LEFT JOIN labs l USING (vid) GROUP BY p.pid) GROUP BY m",
+    "SELECT sex AS k, count(*) AS n FROM patients WHERE pid IN (SELECT pid FROM visits WHERE pid IS NOT NULL GROUP BY pid HAVING count(*) FILTER (WHERE ward > 0) >= 2) GROUP BY sex",
+    "SELECT sex AS k, count(*) AS n FROM patients WHERE pid IN (SELECT q.pid FROM patients q LEFT JOIN visits v USING (pid) GROUP BY q.pid) GROUP BY sex",
 ]  # fmt: skip
 
 
@@ -56,6 +59,13 @@ REFUSED = {
     "SELECT count(*) FROM (SELECT p.pid FROM patients p LEFT JOIN visits v USING (pid) WHERE ward = 1 GROUP BY p.pid)": "say it in ON",
     "SELECT count(*) FROM (SELECT v.pid FROM patients p LEFT JOIN visits v USING (pid) GROUP BY v.pid)": "LEFT JOIN keeps rows",
     "SELECT count(*) FROM patients LEFT JOIN visits USING (pid) JOIN labs USING (vid)": "all joins do",
+    f"SELECT k, count(*) FROM (SELECT p.pid, any_value(p.sex) AS k {BESIDE} GROUP BY p.pid) GROUP BY k": "say JOIN",
+    f"SELECT k, count(*) FROM (SELECT p.pid, max(v.ward) AS k {BESIDE} LEFT JOIN labs l USING (vid) GROUP BY p.pid) GROUP BY k": "say JOIN",
+    f"SELECT k, count(*) FROM (SELECT p.pid, max_by(v.ward, p.sex) AS k {BESIDE} GROUP BY p.pid) GROUP BY k": "say JOIN",
+    "SELECT count(*) FROM patients p WHERE EXISTS (SELECT count(*) FROM visits v WHERE v.pid = p.pid)": "an aggregate or unnest",
+    "SELECT count(*) FROM patients p WHERE EXISTS (SELECT unnest([]) FROM visits v WHERE v.pid = p.pid)": "an aggregate or unnest",
+    "SELECT count(*) FROM patients WHERE pid IN (SELECT max(pid) FROM visits)": "an aggregate or unnest",
+    "SELECT count(*) FROM patients WHERE pid IN (SELECT pid, ward FROM visits)": "more or fewer columns",
     "SELECT k, count(*) FROM (SELECT pid, first(ward) AS k FROM visits GROUP BY pid) GROUP BY k": "first is not said",
     "SELECT k, count(*) FROM (SELECT pid, min(vid) AS k FROM visits GROUP BY pid) GROUP BY k": "no public domain",
     "SELECT k, count(*) FROM (SELECT pid, min_by(result, vid) AS k FROM labs JOIN visits USING (vid) GROUP BY pid) GROUP BY k": "which its owner excluded",

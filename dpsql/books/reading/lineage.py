@@ -95,7 +95,8 @@ class Tables:
             return None
         units = per_unit(books, origin, asked)
         names = {one.asked: one.name for one in units.per_unit}
-        return Units(units, columns_of_unit(path), frozenset(path[-1].references), names, units.per_unit[0].most)
+        most = max(one.most for one in units.per_unit)
+        return Units(units, columns_of_unit(path), frozenset(path[-1].references), names, most)
 
     def beside(self, origin: Source, units: Source) -> Source | None:
         """See `dpsql.language.scope.Catalog.beside`."""
