@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import duckdb
+import pytest
 
 import dpsql
 
@@ -15,6 +18,16 @@ DOMAINS = {
     "labs": {"tag": 48, "result": 3},
 }
 """Columns of small whole numbers, from 0 on."""
+
+
+def refuses_before_a_charge(db: dpsql.Database, refused: Mapping[str, str]) -> None:
+    """Each query is refused in words that hold some, which advise of no constraint, and nothing is charged."""
+    for sql, words in refused.items():
+        with pytest.raises(duckdb.Error) as refusal:
+            db.sql("FROM dp_query(?, epsilon := 1)", [sql])
+        assert words in str(refusal.value), sql
+        assert "dp_constraint" not in str(refusal.value)
+    assert db.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'charge'").fetchall() == [(0,)]
 
 
 def declare(db: dpsql.Database, tables: Sequence[str] = TABLES) -> None:

@@ -25,7 +25,6 @@ from dpsql.books.releases.releases import Entry, rows_source
 from dpsql.books.tables.links import table_of
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.tree import UNITS, Link, Tree
-from dpsql.core.unit_row import UnitRow
 from dpsql.core.unit_words import column_of_table, without_role
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.protocol import Engine, TableCounter, UnitBound
@@ -40,8 +39,9 @@ from dpsql.release.association import association_of_counts
 from dpsql.release.correlation import correlation_of_counts
 from dpsql.release.estimates import Floats
 from dpsql.release.judged_tree import alike
-from dpsql.release.judgement import JudgedPair, joined
+from dpsql.release.judgement import JudgedPair
 from dpsql.release.quality import synthetic_counter
+from dpsql.release.worst_cells import cells_shown
 
 _GROUP_BYS: Final = 10
 _MOST: Final = 2**40
@@ -161,9 +161,9 @@ class TreeCompared:
     """
 
     def __init__(self, cursor: Cursor, books: Books, entry: Entry) -> None:
-        assert entry.linked is not None
+        assert entry.unit_row is not None
         self._books, self._entry = books, entry
-        self.unit_row = UnitRow.from_json(entry.linked, entry.domain)
+        self.unit_row = entry.unit_row
         tree = self.unit_row.tree
         self._real = {table: table_of(books, table) for table in tree.tables}
         self._made = {table: rows_source(books, entry, place) for place, table in enumerate(tree.tables)}
@@ -232,12 +232,8 @@ class TreeCompared:
     def _shown(self, clique: Clique) -> Floats:
         """Real units in the cells of a marginal that synthetic rows tell apart."""
         domain = self.unit_row.domain
-        counts = self.units[0].marginal(clique).dense().reshape(domain.shape(clique)).astype(np.float64)
-        for axis, name in enumerate(clique):
-            attribute = domain.by_name[name]
-            if attribute.outside and attribute.nullable:
-                counts = joined(counts, axis)
-        return counts
+        counts = self.units[0].marginal(clique).dense().reshape(domain.shape(clique))
+        return cells_shown(domain, clique, counts.astype(np.float64))
 
     def _of_link(self, table: str, distances: dict[str, float]) -> None:
         """Numbers of rows, and rows beside each other."""

@@ -32,6 +32,6 @@ class OfUnit:
         """What the column of the units is called that has it; other questions have other names."""
         if not self.value:
             return " and ".join([f"{f'up to {self.most} ' if self.most else ''}rows of {table}", *self.where])
-        order = f"{self.by}{' descending' * self.descending}{' NULL first' * self.nulls_first}" if self.by else "any"
+        order = f"{self.by!r}{' descending' * self.descending}{' NULL first' * self.nulls_first}" if self.by else "any"
         without = [f"{name} is there" for name in self.skips]
         return " and ".join([f"{self.value} of the row of {table} by {order}", *without, *self.where])

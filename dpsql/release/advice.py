@@ -24,7 +24,6 @@ import numpy as np
 
 from dpsql.books.releases.releases import Entry
 from dpsql.core.digits import down
-from dpsql.core.unit_row import UnitRow
 from dpsql.core.workload import Workload
 from dpsql.errors import DpsqlError
 from dpsql.language.workloads import parse_workload
@@ -126,7 +125,7 @@ def _scenario(entry: Entry, judgement: Judgement, request: dict[str, Any], left:
         entry.epsilon,
         float(request["delta"]),
         judgement.total,
-        None if entry.linked is None else UnitRow.from_json(entry.linked, entry.domain),
+        entry.unit_row,
         left,
     )
 

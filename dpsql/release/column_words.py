@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpsql.books.releases.releases import Entry
-from dpsql.core.unit_row import UnitRow
 from dpsql.core.unit_words import words_of
 
 Words = Callable[[str], str]
@@ -13,7 +12,7 @@ Words = Callable[[str], str]
 
 def words_of_columns(entry: Entry) -> Words:
     """What each column of a release is called; of one table as it is."""
-    if entry.linked is None:
+    if entry.unit_row is None:
         return str
-    words = words_of(UnitRow.from_json(entry.linked, entry.domain))
+    words = words_of(entry.unit_row)
     return lambda name: words.get(name, name)

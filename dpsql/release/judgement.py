@@ -42,7 +42,7 @@ from dpsql.release.association import Association, association, association_of_c
 from dpsql.release.correlation import are_ordered, correlation, correlation_of_counts
 from dpsql.release.estimates import Estimate, Estimates, Floats
 from dpsql.release.numbers import NumberFigures
-from dpsql.release.worst_cells import WorstCell, WorstCells, labels_shown
+from dpsql.release.worst_cells import WorstCell, WorstCells, cells_shown, labels_shown
 
 WIDE: Final = 0.1
 """Of an interval of an association: wider ones hide it."""
@@ -336,19 +336,9 @@ _REACH_LAPLACE: Final = find_noise("laplace").reach(0.05)
 
 def _merged(domain: Domain, estimate: Estimate, made: Floats) -> tuple[Floats, Floats, Floats]:
     """Synthetic counts, measured ones and their standard deviations, in the cells that synthetic rows tell apart."""
-    tables = [made, estimate.values, np.full(estimate.values.shape, estimate.variance)]
-    for axis, name in enumerate(estimate.clique):
-        attribute = domain.by_name[name]
-        if attribute.outside and attribute.nullable:
-            tables = [joined(table, axis) for table in tables]
-    return tables[0], tables[1], np.sqrt(tables[2])
-
-
-def joined(table: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
-    """A table whose last two places along an axis are added up."""
-    first = np.take(table, range(table.shape[axis] - 2), axis)
-    last = np.take(table, (-2, -1), axis).sum(axis=axis, keepdims=True)
-    return np.concatenate([first, last], axis=axis)
+    tables = (made, estimate.values, np.full(estimate.values.shape, estimate.variance))
+    shown, values, variance = (cells_shown(domain, estimate.clique, table) for table in tables)
+    return shown, values, np.sqrt(variance)
 
 
 def _single_cells(

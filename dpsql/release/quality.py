@@ -19,7 +19,6 @@ from dpsql.books.tables.owner_facts import listed_roles
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Family, threshold_counts
-from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.names import split_name
 from dpsql.engines.duckdb.numbers import numbers
@@ -32,9 +31,9 @@ from dpsql.evidence.earlier_releases import combined
 from dpsql.fitting.target import Target
 from dpsql.release.column_words import words_of_columns
 from dpsql.release.estimates import Estimates
-from dpsql.release.judgement import Judgement, joined, judge
+from dpsql.release.judgement import Judgement, judge
 from dpsql.release.numbers import NumberFigures, figures_of, is_of_numbers
-from dpsql.release.worst_cells import labels_shown
+from dpsql.release.worst_cells import cells_shown, labels_shown
 
 if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions that return data frames import it
     import pandas as pd
@@ -58,7 +57,7 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
     counter = synthetic_counter(cursor, books, entry)
     try:
         predicted = frozenset(entry.report.get("reliable_pairs", ()))
-        chosen = () if entry.linked is None else UnitRow.from_json(entry.linked, entry.domain).chosen
+        chosen = () if entry.unit_row is None else entry.unit_row.chosen
         rows = _counted(entry, counter)
         found = judge(entry.domain, measurements(books, entry), counter, rows, check, predicted, chosen)
     finally:
@@ -172,16 +171,10 @@ def _whole_marginals(measured: Iterable[Measurement]) -> list[Target]:
 
 
 def _as_shown(domain: Domain, measured: Target, counts: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Counts of synthetic rows beside measured ones, in the cells that synthetic rows tell apart.
-
-    A value outside the domain is NULL in a synthetic row. So where NULL has a cell, that of OUTSIDE is added to it.
-    """
-    tables = [counts.reshape(measured.shape), measured.values.reshape(measured.shape)]
-    for axis, name in enumerate(measured.clique):
-        attribute = domain.by_name[name]
-        if attribute.outside and attribute.nullable:
-            tables = [joined(table, axis) for table in tables]
-    return tables[0].ravel(), tables[1].ravel()
+    """Counts of synthetic rows beside measured ones, in the cells that synthetic rows tell apart."""
+    tables = (table.reshape(measured.shape) for table in (counts, measured.values))
+    shown, values = (cells_shown(domain, measured.clique, table).ravel() for table in tables)
+    return shown, values
 
 
 def warnings_of(entry: Entry) -> list[str]:
@@ -239,8 +232,7 @@ def _counted(entry: Entry, counter: TableCounter) -> int:
 
 def synthetic_counter(cursor: Cursor, books: Books, entry: Entry) -> TableCounter:
     """Counts of a release's synthetic rows, which are the host's; of a linked release of its units' rows."""
-    if entry.linked is not None:
-        unit_row = UnitRow.from_json(entry.linked, entry.domain)
+    if (unit_row := entry.unit_row) is not None:
         places = enumerate(unit_row.tree.tables)
         sources = {table: releases.rows_source(books, entry, place) for place, table in places}
         called = {table: replace(source, name=(split_name(table) or (table,))[-1]) for table, source in sources.items()}

@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.books.releases.releases import Entry
-from dpsql.core.unit_row import UnitRow
 from dpsql.release.advice import advice_on
 from dpsql.release.column_words import Words, words_of_columns
 from dpsql.release.judged_tree import judged_tree
@@ -50,8 +49,8 @@ def verdict_of(entry: Entry, judgement: Judgement, left: float) -> Verdict:
     """
     words = words_of_columns(entry)
     sentences = [_of_columns(entry, judgement, words), _of_pairs(judgement), _of_far(judgement, words)]
-    if entry.linked is not None:
-        sentences.append(judged_tree(UnitRow.from_json(entry.linked, entry.domain), judgement).words)
+    if entry.unit_row is not None:
+        sentences.append(judged_tree(entry.unit_row, judgement).words)
     return Verdict(" ".join(filter(None, sentences)), tuple(advice_on(entry, judgement, left)))
 
 

@@ -11,9 +11,10 @@ only. Noise makes such a cell of a table that fits in one of a million releases.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
@@ -107,3 +108,17 @@ def labels_shown(attribute: Attribute) -> list[str]:
     if attribute.outside and attribute.nullable:
         return [*labels[:-2], f"{labels[-2]} or {labels[-1]}"]
     return labels
+
+
+def cells_shown(domain: Domain, clique: Clique, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A marginal in the cells that synthetic rows tell apart.
+
+    A value outside the domain is NULL in a synthetic row. So where NULL has a cell, that of OUTSIDE is added to it.
+    """
+    for axis, name in enumerate(clique):
+        attribute = domain.by_name[name]
+        if attribute.outside and attribute.nullable:
+            first = np.take(table, range(table.shape[axis] - 2), axis)
+            last = np.take(table, (-2, -1), axis).sum(axis=axis, keepdims=True)
+            table = np.concatenate([first, last], axis=axis)
+    return table

@@ -17,7 +17,6 @@ from dpsql.books.tables.facts import constraints
 from dpsql.books.tables.owner_facts import fact_of, listed_roles, tables_of
 from dpsql.core.domain import Attribute
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.unit_row import UnitRow
 from dpsql.core.unit_words import column_of_table
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.account import Account
@@ -101,25 +100,25 @@ class Facts:
     @cached_property
     def tree(self) -> JudgedTree | None:
         """A linked release by table and by link; None of a release of one table."""
-        linked, domain = self.entry.linked, self.entry.domain
-        return None if linked is None else judged_tree(UnitRow.from_json(linked, domain), self.judgement)
+        return None if self.entry.unit_row is None else judged_tree(self.entry.unit_row, self.judgement)
 
     @property
     def excluded(self) -> list[str]:
         """The columns that have no domain and are not computed."""
-        if (linked := self.entry.linked) is not None:
-            parts = ((t, one[0], one[3]) for t, columns in linked["excluded"].items() for one in columns)
-            return [column_of_table(name, table) for table, name, computed in parts if not computed]
-        return [attribute.name for attribute in self.entry.domain.excluded if not attribute.computed_as]
+        return [name for name, formula in self._unmeasured if not formula]
 
     @property
     def computed(self) -> list[str]:
         """The columns that were not measured but computed, each with its expression."""
+        return [f"{name} = {formula}" for name, formula in self._unmeasured if formula]
+
+    @property
+    def _unmeasured(self) -> list[tuple[str, str]]:
+        """What the columns without a domain are called, each with the expression that computes it, or none."""
         if (linked := self.entry.linked) is not None:
-            parts = ((t, one[0], one[3]) for t, columns in linked["excluded"].items() for one in columns)
-            return [f"{column_of_table(name, table)} = {formula}" for table, name, formula in parts if formula]
-        computed = (attribute for attribute in self.entry.domain.excluded if attribute.computed_as)
-        return [f"{attribute.name} = {attribute.computed_as}" for attribute in computed]
+            parts = ((table, one) for table, columns in linked["excluded"].items() for one in columns)
+            return [(column_of_table(one[0], table), one[3]) for table, one in parts]
+        return [(attribute.name, attribute.computed_as) for attribute in self.entry.domain.excluded]
 
     @property
     def imposed(self) -> list[str]:

@@ -105,6 +105,11 @@ class Entry:
         linked: Mapping[str, Any] | None = json.loads(self.request).get("linked")
         return linked
 
+    @cached_property
+    def unit_row(self) -> UnitRow | None:
+        """What a unit's row of a linked release holds; None of a release of one table."""
+        return None if (linked := self.linked) is None else UnitRow.from_json(linked, self.domain)
+
     @property
     def _linked(self) -> str:
         if (linked := self.linked) is None:
@@ -128,10 +133,9 @@ class Entry:
     @cached_property
     def stated_names(self) -> Mapping[str, str]:
         """What `stated_columns` calls each column of the domain; numbers of children are called nothing there."""
-        if (linked := self.linked) is None:
+        if self.unit_row is None:
             return {name: name for name in self.domain.names}
-        columns = UnitRow.from_json(linked, self.domain).column_of
-        return {name: stated_as(*column) for name, column in columns.items()}
+        return {name: stated_as(*column) for name, column in self.unit_row.column_of.items()}
 
     @property
     def tables(self) -> tuple[ReleasedTable, ...]:
