@@ -91,7 +91,9 @@ def test_what_was_bound_before_is_bound_anew_after_the_owner_changed_something(b
         owner("limit", "ann", "t=0.01")
         assert ann.execute(COUNT.format("")).fetchall() == first, "free, whatever is left of the limit"
         owner("limit", "ann", "t=none")
-        with pytest.raises(psycopg.Error, match="no table 't' that 'ann' may ask about"):
+        # by the keeper, or because a look at the rights came before the statement
+        with pytest.raises(psycopg.Error, match="no table 't' that 'ann' may ask about|may do or see was changed"):
             ann.execute(COUNT.format(""))
-        owner("limit", "ann", "t=1.0")
+    owner("limit", "ann", "t=1.0")
+    with connect() as ann:  # a session that rights were taken from may be ended at any time
         assert ann.execute(COUNT.format("")).fetchall() == first
