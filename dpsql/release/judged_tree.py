@@ -153,8 +153,8 @@ class JudgedTree:
                 found.append(f"{'The join' if len(joins) == 1 else 'Joins'} of {listed} {what}.")
         siblings = [link for link in self.links if link.siblings.judged]
         if siblings:
-            listed = _listed([f"{alike(link.link)} {link.siblings}" for link in siblings])
-            found.append(f"Of pairs of columns of two rows beside each other are reliable: {listed}.")
+            listed = _listed([f"{link.siblings} for {alike(link.link)}" for link in siblings])
+            found.append(f"Two rows of one parent resemble each other reliably in these pairs of columns: {listed}.")
         return " ".join(found)
 
 

@@ -28,12 +28,17 @@ class Verdict:
     """What released values say of a release.
 
     Attributes:
-        text: a few sentences.
+        parts: a few sentences: of columns, of pairs, of cells that are far off, of joins; empty ones are left out.
         advice: what would make the next release better, a sentence each.
     """
 
-    text: str
+    parts: tuple[str, ...]
     advice: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All parts, one after the other."""
+        return " ".join(self.parts)
 
     def __str__(self) -> str:
         return self.text
@@ -51,7 +56,7 @@ def verdict_of(entry: Entry, judgement: Judgement, left: float) -> Verdict:
     sentences = [_of_columns(entry, judgement, words), _of_pairs(judgement), _of_far(judgement, words)]
     if entry.unit_row is not None:
         sentences.append(judged_tree(entry.unit_row, judgement).words)
-    return Verdict(" ".join(filter(None, sentences)), tuple(advice_on(entry, judgement, left)))
+    return Verdict(tuple(filter(None, sentences)), tuple(advice_on(entry, judgement, left)))
 
 
 def points(fraction: float) -> str:

@@ -162,7 +162,8 @@ def _square(axes: Axes, x: int, y: int, value: float | None, *, hidden: bool, nu
         _patch(axes, x, y, 1.0, fill=False, edgecolor=edge, hatch="////", linewidth=0)
     elif value is not None and number <= _MOST_NUMBERS:
         ink = "#ffffff" if dark else "#000000"
-        axes.text(x, y, f"{value:.2f}".replace("0.", ".", 1), ha="center", va="center", fontsize=7.5, color=ink)
+        shown = f"{round(value, 2) + 0.0:.2f}".replace("0.", ".", 1)  # 0 is added to -0
+        axes.text(x, y, shown, ha="center", va="center", fontsize=7.5, color=ink)
 
 
 def _patch(axes: Axes, x: float, y: float, side: float, **style: Any) -> None:

@@ -142,7 +142,7 @@ def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
         "release": entry.number,
         "source": entry.source,
         "at": f"{facts.at:%Y-%m-%d %H:%M}",
-        "verdict": facts.verdict.text,
+        "verdict": facts.verdict.parts,
         "tiles": _tiles(facts),
         "warnings": facts.warnings,
         "advice": facts.verdict.advice,
@@ -174,7 +174,7 @@ def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
 def _tiles(facts: Facts) -> list[tuple[str, str]]:
     entry, judgement = facts.entry, facts.judgement
     found = [
-        (", ".join(f"{rows:,}" for rows in facts.rows.values()), _rows_words(facts)),
+        (f"{sum(facts.rows.values()):,}", _rows_words(facts)),
         (f"ε = {up(facts.epsilon)}", f"δ = {up(facts.delta)}"),
     ]
     if judgement.error is not None:
@@ -186,7 +186,8 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _rows_words(facts: Facts) -> str:
-    return "synthetic rows" if facts.tree is None else f"synthetic rows of {', '.join(facts.rows)}"
+    each = ", ".join(f"{rows:,} of {table}" for table, rows in facts.rows.items())
+    return "synthetic rows" if facts.tree is None else f"synthetic rows: {each}"
 
 
 def _tree(facts: Facts) -> dict[str, list[tuple[str, ...]]] | None:
