@@ -168,7 +168,7 @@ def test_some_random_statements(tables, seed):
     assert set(outcomes) - {"same", "DuckDB fails on the rows"} <= {"InvalidQuery", "UnknownName", "DomainTooLarge"}
 
 
-BLOCK = 250
+BLOCK = 100
 
 
 @pytest.mark.slow
