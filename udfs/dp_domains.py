@@ -39,8 +39,8 @@ COLUMNS = {
     "statement": "VARCHAR",
     "labels": "VARCHAR[]",
 }
-_OF_OWNER = ("origin", "outside", "statement")
-"""Columns that tell how a domain came about, what releases of others told of the rows, and how to declare it."""
+_OF_OWNER = ("outside", "statement")
+"""Columns that tell what releases of others told of the rows, and how to declare it."""
 DECLARED = {name: kind for name, kind in COLUMNS.items() if name not in _OF_OWNER}
 
 ARGUMENTS = Arguments({p.name: p.type for p in DpDomain.parameters if not p.positional and p.name not in OF_DISCOVERY})
@@ -128,5 +128,4 @@ def _named(
 def _row(source: Source, table: str, one: ColumnDomain) -> list[Any]:
     """One row of the listing."""
     *declared, undeclared, labels = one.declared
-    origin = None if one.attribute is None else one.attribute.known_from
-    return [source.key, *declared, origin, one.outside, undeclared, one.statement(table), labels]
+    return [source.key, *declared, one.outside, undeclared, one.statement(table), labels]

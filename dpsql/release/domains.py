@@ -48,15 +48,29 @@ class ColumnDomain:
 
     @property
     def declared(self) -> tuple[object, ...]:
-        """What the owner declared, in the order of `dp_domains`: column, type, kind, size, bins, …, labels."""
+        """What the owner declared, in the order of `dp_domains`: column, type, kind, size, bins, …, origin, …, labels.
+
+        The origin is the owner's statement, too: that they declared, read off the rows, or had a domain discovered by a
+        release. It tells nothing of rows beyond the domain itself.
+        """
         attribute = self.attribute
         head = (self.column.name, self.shown_type)
         if attribute is None:
-            return (*head, None, None, None, self.column.nullable, None, True, None)
+            return (*head, None, None, None, self.column.nullable, None, None, True, None)
         excluded = attribute.kind == "excluded"
         bins = attribute.regular if attribute.kind == "bins" else None
         size, labels = (None, None) if excluded else (attribute.size, attribute.labels())
-        return (*head, attribute.shown_kind, size, bins, attribute.nullable, attribute.other, False, labels)
+        return (
+            *head,
+            attribute.shown_kind,
+            size,
+            bins,
+            attribute.nullable,
+            attribute.other,
+            attribute.known_from,
+            False,
+            labels,
+        )
 
     @property
     def described(self) -> str:

@@ -43,6 +43,8 @@ _LOCKED: Final = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
+_ZONES: Final = "SET allowed_configs = ['TimeZone']"
+"""`Analyst` sets the time zone of a session's connections. No statement does: the allow-list takes SELECT only."""
 AS_POSTGRES: Final = (
     "SET GLOBAL integer_division = true",  # 5 / 2 is 2
     "SET GLOBAL default_null_order = 'postgres'",  # NULLs come last in ascending order, and first in descending
@@ -99,6 +101,7 @@ class Analysis:
         catalogue.make(self._connection, self._served)
         for statement in meaning:
             self._connection.execute(statement)
+        self._connection.execute(_ZONES)
         lock(self._connection)
 
     def connection_of_nobody(self) -> Nobody | None:

@@ -21,10 +21,13 @@ from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Asked
 from .options import Options
+from .pgwire.zones import UTC, Zone
 from .protected_names import RowsNotServed, bare, missing_table
+from .shown_settings import VARIABLE
 
 _READ_ONLY: Final = "BEGIN TRANSACTION READ ONLY"
 """A second wall behind the allow-list: in it a statement changes nothing that others see."""
+_NO_MEMORY: Final = ("failed: MemoryError", "std::bad_alloc")
 Parameters = Sequence[Any]
 Shape = Callable[[str, Columns], str]
 """What is made of a query with columns c0, c1, … before it runs, such as texts of them."""
@@ -70,10 +73,17 @@ class Execution:
 
 @dataclass
 class Slot:
-    """A DuckDB connection of the session: each statement that is not at its end has one for itself."""
+    """A DuckDB connection of the session: each statement that is not at its end has one for itself.
+
+    Attributes:
+        cursor: of DuckDB's.
+        number: DuckDB's of it.
+        zone: the time zone that it has.
+    """
 
     cursor: duckdb.DuckDBPyConnection
     number: int
+    zone: Zone = UTC
 
     def interrupt(self) -> None:
         """End what it is doing."""
@@ -96,6 +106,7 @@ class Analyst:
 
     Attributes:
         seconds: how long a statement may take.
+        zone: the time zone of the statement.
         notice: shown to the client.
         login: who.
         shown: what the user could see when the session began.
@@ -106,6 +117,7 @@ class Analyst:
         self.shown = shared.calls.shown(login)
         self._analysis = shared.analyses.of(login, self.shown)
         self.seconds = shared.options.statement_seconds
+        self.zone = UTC
         self._idle: list[Slot] = []
         self._all: list[Slot] = []
         self._tables: dict[Asked, str] = {}
@@ -261,6 +273,8 @@ class Analyst:
                 raise Interrupted("the statement was cancelled") from None
             if time.monotonic() > self._ends:
                 raise TimedOut(f"the statement took more than {self.seconds:g} seconds") from None
+            if is_out_of_memory(error):
+                raise MemoryError from None
             if isinstance(error, duckdb.Error):
                 raise
             raise DpsqlError("the rows could not be read to their end") from None
@@ -309,8 +323,19 @@ class Analyst:
     # --- connections ------------------------------------------------------------------------------------------------
 
     def _slot(self) -> Slot:
-        if self._idle:
-            return self._idle.pop()
+        """A connection that is idle, in the session's time zone."""
+        slot = self._idle.pop() if self._idle else self._made()
+        if slot.zone != self.zone:
+            try:
+                slot.cursor.execute(f"SET SESSION TimeZone = '{self.zone.engine}'")
+                slot.cursor.execute(f"SET VARIABLE {VARIABLE} = '{self.zone.shown}'")
+            except BaseException:
+                self._idle.append(slot)
+                raise
+            slot.zone = self.zone
+        return slot
+
+    def _made(self) -> Slot:
         slot = Slot(*self._analysis.cursor())
         self._analysis.callers.add(slot.number, self)
         self._all.append(slot)
@@ -335,6 +360,11 @@ class Analyst:
             self._analysis.callers.remove(slot.number)
             slot.cursor.close()
         self._shared.analyses.left(self._analysis)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory was too little, also where DuckDB or Arrow says so in words of another error."""
+    return isinstance(error, MemoryError) or str(error).rstrip().endswith(_NO_MEMORY)
 
 
 def _described(slot: Slot, checked: Checked, parameters: Parameters | None) -> Columns:

@@ -13,16 +13,14 @@ import duckdb
 
 from dpsql.core.names import quote
 
-from . import pgtypes
+from . import pgtypes, shown_settings
 from .from_postgres import AS_NUMBER, PROCEDURES
 from .postgres_functions import KEYWORDS
 from .postgres_functions import MACROS as _MEANT
 from .postgres_functions import TABLES as _TABLES_MEANT
 from .protected_names import SCHEMA as PROTECTED
 from .relations import relations
-
-VERSION: Final = "14.0"
-"""Of PostgreSQL, as clients are told: they choose by it how to ask."""
+from .server_settings import VERSION
 
 _OF_MAIN: Final = f"database_name = 'memory' AND schema_name IN ('main', '{PROTECTED}') AND NOT internal"
 _TABLES: Final = (
@@ -32,19 +30,6 @@ _READ: Final = "CASE WHEN protected THEN ['dpsql=/dpsql'] ELSE ['dpsql=r/dpsql',
 """The privileges on a table: everybody who is shown a released one reads it, and nobody a protected one."""
 _COLUMNS: Final = f"SELECT * FROM duckdb_columns() WHERE {_OF_MAIN}"
 
-_SETTINGS: Final = {
-    "server_version": VERSION,
-    "TimeZone": "UTC",
-    "max_index_keys": "32",
-    "jit": "off",
-    "search_path": "main",
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "server_version_num": "140000",
-    "transaction_read_only": "on",
-    "transaction_isolation": "read committed",
-    "standard_conforming_strings": "on",
-}
 _OF_ARRAYS: Final = 7000
 """The number of the first function of all arrays."""
 _OF_TYPES: Final = " UNION ALL ".join(
@@ -94,16 +79,15 @@ VIEWS: Final = {
     "pg_foreign_table": "SELECT 20000 + table_oid AS ftrelid, 13100 AS ftserver, NULL::VARCHAR[] AS ftoptions "
     f"FROM ({_TABLES}) t WHERE protected",
     "pg_language": "SELECT 14 AS oid, 'sql' AS lanname",
-    "pg_settings": f"SELECT * FROM (VALUES {', '.join(map(str, _SETTINGS.items()))}) v(name, setting)",
+    "pg_settings": shown_settings.VIEW,
 }
-_SET: Final = "MAP {" + ", ".join(f"'{name.lower()}': '{value}'" for name, value in _SETTINGS.items()) + "}"
 _READABLE: Final = (
     "NOT EXISTS (SELECT 1 FROM pgx.pg_class dpsql_f WHERE dpsql_f.relkind = 'f' AND "
     "({0}::VARCHAR = dpsql_f.oid::VARCHAR OR replace(split_part({0}::VARCHAR, '.', -1), '\"', '') = dpsql_f.relname))"
 )
 """Whether a table, which has a name or a number, is none of the protected ones."""
 _MACROS: Final = (
-    f"current_setting(a) AS coalesce({_SET}[lower(a)], ''), (a, b) AS {_SET}[lower(a)]",
+    *shown_settings.MACROS,
     "pg_advisory_unlock_all() AS NULL::VARCHAR",
     "current_database() AS 'dpsql'",
     "current_catalog() AS 'dpsql'",
@@ -115,7 +99,6 @@ _MACROS: Final = (
     "current_schema() AS 'main'",
     "current_schemas(x) AS CASE WHEN x THEN ['pg_catalog', 'main'] ELSE ['main'] END",
     "version() AS 'PostgreSQL " + VERSION + " (dpsql)'",
-    "set_config(a, b, c) AS b::VARCHAR",
     "pg_get_userbyid(x) AS 'dpsql'",
     "pg_table_is_visible(x) AS true",
     "pg_type_is_visible(x) AS true",

@@ -53,6 +53,19 @@ def _filled(count: int) -> str:
     )
 
 
+_BUCKET: Final = """list_transform([{'x': x - l, 'w': h - l, 'n': n}], lambda b: CASE
+  WHEN b.x IS NULL OR b.w IS NULL OR b.n IS NULL THEN NULL
+  WHEN b.n <= 0 THEN error('count must be greater than zero')
+  WHEN b.w = 0 THEN error('lower bound cannot equal upper bound')
+  WHEN NOT isfinite(b.w::DOUBLE) OR isnan(b.x::DOUBLE)
+    THEN error('operand, lower bound, and upper bound cannot be NaN, and bounds must be finite')
+  WHEN (b.w > 0 AND b.x < 0) OR (b.w < 0 AND b.x > 0) THEN 0
+  WHEN (b.w > 0 AND b.x >= b.w) OR (b.w < 0 AND b.x <= b.w) THEN b.n + 1
+  ELSE list_transform([floor(b.x::DOUBLE * b.n / b.w::DOUBLE)::INTEGER], lambda k: least(b.n, 1 + k
+    + CASE WHEN typeof(b.x) <> 'DOUBLE' AND abs(b.x) * b.n >= (k + 1) * abs(b.w) THEN 1 ELSE 0 END
+    - CASE WHEN typeof(b.x) <> 'DOUBLE' AND abs(b.x) * b.n < k * abs(b.w) THEN 1 ELSE 0 END))[1]
+  END::INTEGER)[1]"""
+"""The bucket of a number between two bounds: a quotient of floats, which exact numbers correct."""
 _PART: Final = '("([^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*)'
 MACROS: tuple[str, ...] = (
     "pg_my_temp_schema() AS 0",
@@ -74,6 +87,8 @@ MACROS: tuple[str, ...] = (
     "pg_typeof(x) AS pgx.format_type(pgx.type_oid(typeof(x)), -1)",
     "date_bin(s, t, o) AS CASE WHEN datepart('year', s) <> 0 OR datepart('month', s) <> 0 THEN "
     "error('timestamps cannot be binned into intervals containing months or years') ELSE time_bucket(s, t, o) END",
+    f"width_bucket(x, l, h, n) AS {_BUCKET}, (x, t) AS CASE WHEN x IS NOT NULL THEN len(list_filter(t, lambda e: CASE "
+    "WHEN e IS NULL THEN error('thresholds array must not contain NULLs') ELSE e <= x END))::INTEGER END",
     "json_agg(x) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_array(x) END",
     "jsonb_agg(x) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_array(x) END",
 )

@@ -9,7 +9,7 @@ import duckdb
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 
 from .allowlist import NotAllowed
-from .analyst import TimedOut
+from .analyst import TimedOut, is_out_of_memory
 from .audit import NotAudited
 from .calls import KeeperLost, Refused
 from .protected_names import RowsNotServed, without_suggestion
@@ -45,6 +45,7 @@ _OF_DUCKDB: Final = (
     (duckdb.InvalidInputException, "22023"),
 )
 _DIVISION: Final = "Division by zero"
+_SETTING: Final = "unrecognized configuration parameter"
 
 
 def sqlstate(error: BaseException) -> str:
@@ -61,21 +62,23 @@ def sqlstate(error: BaseException) -> str:
         return "57014"
     if isinstance(error, InvalidArgument):
         return "22023"
-    if isinstance(error, MemoryError):
+    if is_out_of_memory(error):
         return "53200"
     if isinstance(error, duckdb.InvalidInputException) and _DIVISION in str(error):
         return "22012"
+    if isinstance(error, duckdb.InvalidInputException) and _SETTING in str(error):
+        return "42704"
     return next((code for kind, code in _OF_DUCKDB if isinstance(error, kind)), "P0001")
 
 
 def message(error: BaseException) -> str:
     """The text of an error: dpsql's and DuckDB's own; of anything else its class alone."""
+    if is_out_of_memory(error):
+        return "out of memory: the statement needs more than your process may have"
     if isinstance(error, duckdb.Error):
         return without_suggestion(str(error).partition("\n\nLINE")[0]).strip() or type(error).__name__
     if isinstance(error, Interrupted):
         return "canceling statement due to user request; what was charged is kept, the same call goes on from it"
     if isinstance(error, DpsqlError):
         return str(error)
-    if isinstance(error, MemoryError):
-        return "out of memory: the statement needs more than your process may have"
     return f"internal error ({type(error).__name__})"

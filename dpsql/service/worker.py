@@ -24,6 +24,7 @@ from .lookout import LOOK_SECONDS, RIGHTS_SECONDS, look, that_may_not_stay
 from .nursery import again, nurse
 from .options import Options
 from .pgwire.commands import STATUS
+from .pgwire.failed import Failed
 from .pgwire.holdings import OF_A_USER, Holdings
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
 from .pgwire.session import Session
@@ -122,7 +123,9 @@ class _Client:
             self._say("57P03", str(error))
         except MemoryError:
             self._say("53200", "out of memory: there is no room for what this session keeps; connect again")
-        except InvalidArgument as error:  # a setting of the first message
+        except Failed as error:  # a setting of the first message
+            self._say(error.code, str(error))
+        except InvalidArgument as error:
             self._say("22023", str(error))
         except DpsqlError as error:  # revoked meanwhile, or no audit
             self._say("58000", str(error))
@@ -138,8 +141,8 @@ class _Client:
         try:
             session.settings.begin({**told["settings"], "application_name": told["application"]})
             channel.send(b"R", struct.pack("!i", 0))
-            reported = {**STATUS, "session_authorization": told["user"], "application_name": told["application"]}
-            for name, value in reported.items():
+            session.told = {**STATUS, "session_authorization": told["user"], **session.settings.reported}
+            for name, value in session.told.items():
                 channel.send(b"S", text(name) + text(value))
             channel.send(b"K", struct.pack("!iI", told["number"], told["key"]))
             session.serve()

@@ -129,8 +129,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[psycopg.Connection]:
-    """A connection of alice's to a service of a small table, which starts fast, and of one with every type."""
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service of a small table, which starts fast, and of one with every type."""
     from dpsql.service.supervisor import serve
 
     path = tmp_path_factory.mktemp("browsed") / "bank.duckdb"
@@ -140,9 +140,14 @@ def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[psycopg.Connec
         db.protect("visits", epsilon=3.0, delta=1e-9)
         token = db.users.add("alice", limits={"visits": 1.0})
     with serve(str(path), port=0, directory="tests.service.typed:open_typed") as service:
-        connection = psycopg.connect(Served(service, path, {"alice": token}).dsn(), autocommit=True)
+        yield Served(service, path, {"alice": token})
+
+
+@pytest.fixture(scope="module")
+def browsed(small: Served) -> Iterator[psycopg.Connection]:
+    """A connection of alice's to the small service."""
+    with psycopg.connect(small.dsn(), autocommit=True) as connection:
         yield connection
-        connection.close()
 
 
 @contextmanager

@@ -6,11 +6,13 @@ import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import duckdb
 import psycopg
 import pytest
 
 from dpsql.service.options import Options
 from dpsql.service.process import most_of_user
+from dpsql.service.sqlstate import message, sqlstate
 from tests.service.processes import workers_of
 from tests.service.test_workers import bank, connected
 
@@ -95,6 +97,18 @@ def test_what_is_built_takes_no_more_than_the_process_may(small, name):
 def test_one_statement_is_refused_for_its_memory(small):
     with connected(small, "ann") as ann, pytest.raises(psycopg.errors.OutOfMemory):
         ann.execute(statement("lists of texts"))
+
+
+def test_too_little_memory_has_one_name():
+    """Arrow's stream says it in words of another error; a text of the user's is no such error."""
+    for error in (
+        MemoryError(),
+        duckdb.InvalidInputException("exporting a stream of rows failed: MemoryError"),
+        duckdb.IOException("std::bad_alloc"),
+    ):
+        assert (sqlstate(error), message(error)[:13]) == ("53200", "out of memory")
+    wrong = duckdb.ConversionException("Could not convert string 'failed: MemoryError' to INT32")
+    assert (sqlstate(wrong), message(wrong)) == ("22P02", str(wrong))
 
 
 def test_the_bound_is_small_and_grows_with_the_setting():

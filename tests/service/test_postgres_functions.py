@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import re
 from datetime import datetime
+from decimal import Decimal
 
 import duckdb
 import psycopg
@@ -26,6 +27,8 @@ texts = st.text(alphabet="aB1_ .,\"'%sIL\u00e9$", max_size=8)
 patterns = st.lists(
     st.sampled_from(["YYYY", "MM", "DD", "HH24", "HH12", "MI", "SS", "US", "MS", "DDD", "-", ":", " ", "/"]), max_size=6
 )
+hundredths = st.integers(-200, 200).map(lambda one: Decimal(one) / 100)
+counts = st.one_of(st.integers(-1, 100), st.none())
 CALLS = {
     "quote_ident(%s)": st.tuples(texts),
     "parse_ident(%s)": st.tuples(texts),
@@ -34,6 +37,12 @@ CALLS = {
     "format(%s, %s, %s)": st.tuples(texts, texts, texts),
     "to_char(%s::timestamp, %s)": st.tuples(
         st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(str), patterns.map("".join)
+    ),
+    "width_bucket(%s::numeric, %s::numeric, %s::numeric, %s)": st.tuples(*[hundredths] * 3, counts),
+    "width_bucket(%s::float8, %s::float8, %s::float8, %s)": st.tuples(*[hundredths.map(float)] * 3, counts),
+    "width_bucket(%s::int, %s::int, %s::int, %s)": st.tuples(*[st.integers(-20, 20)] * 3, counts),
+    "width_bucket(%s::numeric, %s::numeric[])": st.tuples(
+        hundredths, st.lists(st.one_of(hundredths, st.just(Decimal(0))), max_size=5).map(sorted)
     ),
     "to_date(%s, 'YYYY-MM-DD')": st.tuples(st.dates().map(str)),
     "to_timestamp(%s, 'YYYY-MM-DD HH24:MI:SS')": st.tuples(st.datetimes().map(lambda one: str(one)[:19])),
@@ -97,10 +106,10 @@ def test_the_type_of_a_type_takes_no_time(made):
     rows = made.execute(
         "SELECT pgx.pg_typeof(1), pgx.pg_typeof([1]), pgx.pg_typeof(1.5), pgx.pg_typeof([1.5]), pgx.pg_typeof({'a': 1}), "
         "pgx.pg_typeof([1, 2]::INTEGER[2]), pgx.pg_typeof([[1]]), pgx.current_setting('Server_Version'), "
-        "pgx.current_setting('no'), pgx.current_setting('no', true), pgx.type_oid('what[]'), pgx.type_oid(NULL)"
+        "pgx.current_setting('no', true), pgx.type_oid('what[]'), pgx.type_oid(NULL)"
     ).fetchall()
     assert rows == [
-        ("integer", "integer[]", "numeric", "numeric[]", "text", "integer[]", "text", "14.0", "", None, 1009, 25)
+        ("integer", "integer[]", "numeric", "numeric[]", "text", "integer[]", "text", "14.0 (dpsql)", None, 1009, 25)
     ]
 
 

@@ -79,11 +79,11 @@ def test_the_catalogue_says_what_is_declared_and_nothing_of_rows(alice):
 
 def test_domains_are_listed_for_who_may_ask(served, alice):
     rows = alice.execute(
-        'SELECT source, "column", kind, size, undeclared, labels FROM dp_domains(%s)', ["asked"]
+        'SELECT source, "column", kind, size, origin, undeclared, labels FROM dp_domains(%s)', ["asked"]
     ).fetchall()
     assert rows == [
-        ("asked", "note", "values", 3, False, ["usual", "rare", "NULL"]),
-        ("asked", "size", "bins", 6, False, ["0", "1", "2", "3", "4", "NULL"]),
+        ("asked", "note", "values", 3, "declared", False, ["usual", "rare", "NULL"]),
+        ("asked", "size", "bins", 6, "declared", False, ["0", "1", "2", "3", "4", "NULL"]),
     ]
     for table in ("secret", "shown", "nothing"):
         with pytest.raises(psycopg.Error, match="there is no table"):

@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from dpsql.service.relations import FILE, relations
-from tests.service.postgres_catalogue import lines
+from dpsql.service.server_settings import FILE as SETTINGS
+from tests.service.postgres_catalogue import lines, setting_lines
 
 FOLDER = Path(__file__).with_name("statements")
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.sql"))
@@ -49,10 +50,11 @@ def test_every_view_and_table_of_postgresql_is_there(browsed):
 
 
 @pytest.mark.medium
-def test_the_file_is_what_postgresql_says(real):
+def test_the_files_are_what_postgresql_says(real):
     if real.info.server_version // 10_000 != 15:
-        pytest.skip("the file is of PostgreSQL 15")
+        pytest.skip("the files are of PostgreSQL 15")
     assert FILE.read_text(encoding="utf-8").splitlines() == lines()
+    assert SETTINGS.read_text(encoding="utf-8").splitlines() == setting_lines()
 
 
 @pytest.mark.medium

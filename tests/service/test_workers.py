@@ -24,8 +24,8 @@ import dpsql
 from dpsql.core.roles import SERVED
 from dpsql.service.audit_log import AuditError, AuditLog, verify
 from dpsql.service.calls import Calls, Login, Refused
+from dpsql.service.pgwire.failed import Failed
 from dpsql.service.pgwire.holdings import Holdings, bytes_of
-from dpsql.service.pgwire.portals import Failed
 from dpsql.service.scram import Client
 from dpsql.service.served import PULSE
 from dpsql.service.supervisor import serve

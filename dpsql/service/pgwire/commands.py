@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dpsql.errors import InvalidArgument
-from dpsql.service.catalogue import VERSION
+from dpsql.service.server_settings import REPORTED, server_settings
 from dpsql.service.tokens import tokens
 
-from .served_settings import DEFAULT, REPEATED, check, of_startup, seconds
+from .failed import Failed
+from .served_settings import DEFAULT, REPEATED, ROLES, check, check_role, is_custom, known, of_startup, seconds
+from .zones import Zone, of_interval, zone
 
-STATUS: Final = {
-    "server_version": f"{VERSION} (dpsql)",
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-    "is_superuser": "off",
-    "default_transaction_read_only": "on",
-    "in_hot_standby": "off",
-}
+STATUS: Final = {name: server_settings()[name.lower()].value for name in REPORTED}
 """What the server reports at the login."""
-_MORE: Final = {
-    "transaction_isolation": "repeatable read",
-    "default_transaction_isolation": "repeatable read",
-    "transaction_read_only": "on",
-    "search_path": "main",
-    "statement_timeout": "0",
-    "application_name": "",
-    "extra_float_digits": "1",
-    "max_identifier_length": "63",
-    "bytea_output": "hex",
-    "server_version_num": "140000",
-    "ssl": "on",
-    "lc_messages": "C",
-    "lc_collate": "C",
-    "lc_ctype": "C",
-    "jit": "off",
-}
 _TAGS: Final = {
     "SET": "SET",
     "RESET": "RESET",
@@ -63,6 +36,7 @@ _TAGS: Final = {
 _BEGIN, _END = ("BEGIN", "START"), ("COMMIT", "END", "ROLLBACK", "ABORT")
 _MOST_SETTINGS: Final = 100
 """Of a client's. Some set what this server has not, so a name that is unknown is kept."""
+ABORTED: Final = "current transaction is aborted, commands ignored until end of transaction block"
 _LONGEST_NAME: Final = 63
 _LONGEST_VALUE: Final = 200
 _DUCKDB_SHOWS: Final = frozenset({"TABLES", "ALL", "DATABASES", ""})
@@ -76,14 +50,12 @@ class Said:
         tag: of the command.
         row: its one column and value, if it has one.
         deallocate: which prepared statement ends: a name, or all if it is empty; None for none.
-        reported: a setting that the server reports when it changes.
         savepoint: the name of one that is made, released or gone back to.
     """
 
     tag: str
     row: tuple[str, str] | None = None
     deallocate: str | None = None
-    reported: tuple[str, str] | None = None
     savepoint: str | None = None
 
 
@@ -95,9 +67,11 @@ class Settings:
         values: by their names in lower case.
         transaction: `I` idle, `T` inside, `E` failed.
         most_seconds: of a statement, which the client may only lower.
+        user: who logged in.
     """
 
     most_seconds: float
+    user: str = ""
     transaction: str = "I"
     values: dict[str, str] = field(default_factory=dict)
     _first: dict[str, str] = field(default_factory=dict)
@@ -110,6 +84,19 @@ class Settings:
         wanted = seconds(self._value("statement_timeout", "0"))
         return min(wanted, self.most_seconds) if wanted > 0 else self.most_seconds
 
+    @property
+    def zone(self) -> Zone:
+        """The time zone."""
+        return zone(self._value("timezone", STATUS["TimeZone"]))
+
+    @property
+    def reported(self) -> dict[str, str]:
+        """What the server reports whenever it changes."""
+        return {
+            "application_name": self._value("application_name", ""),
+            "TimeZone": self._value("timezone", STATUS["TimeZone"]),
+        }
+
     def begin(self, stated: Mapping[str, str]) -> None:
         """Take what the first message of the connection sets, to which RESET returns.
 
@@ -119,6 +106,10 @@ class Settings:
         for name, value in of_startup(stated).items():
             self._keep(name, value, self.values)
         self._first = dict(self.values)
+
+    def trial(self) -> Settings:
+        """A copy, which may obey a command that does not run yet."""
+        return replace(self, values=dict(self.values), _local=dict(self._local), _before=dict(self._before))
 
     def reset(self) -> None:
         """Everything is as it was when the connection began."""
@@ -132,12 +123,15 @@ class Settings:
         """Obey a command; None if the statement is none, and DuckDB's to parse."""
         found = [text for kind, text in tokens(sql) if kind != "space"]
         word = found[0].upper() if found else ""
+        returns = word == "ROLLBACK" and "TO" in map(str.upper, found)
+        if self.transaction == "E" and word in (*_TAGS, "SHOW") and word not in _END and not returns:
+            raise Failed("25P02", ABORTED)
         if word == "SHOW" and (found[1:] or [""])[0].upper() not in _DUCKDB_SHOWS:
             return self._show(found[1:])
         if word not in _TAGS:
             return None
         said = Said(_TAGS[word])
-        if word in ("SAVEPOINT", "RELEASE") or (word == "ROLLBACK" and "TO" in map(str.upper, found)):
+        if word in ("SAVEPOINT", "RELEASE") or returns:
             said.savepoint = _unquoted(found[-1]) if found[-1].startswith('"') else found[-1].lower()
         elif word in _BEGIN:
             if self.transaction == "I":
@@ -150,9 +144,9 @@ class Settings:
             self._local.clear()
             self.transaction = "I"
         elif word == "SET":
-            said.reported = self._set(found[1:])
+            self._set(found[1:])
         elif word == "RESET":
-            said.reported = self._reset(found[1:])
+            self._reset(found[1:])
         elif word == "DISCARD" and [one.upper() for one in found[1:]] != ["ALL"]:
             said.tag = f"DISCARD {''.join(found[1:]).upper()[:20]}"
         elif word == "DISCARD":
@@ -162,56 +156,93 @@ class Settings:
             said.deallocate = "" if name.upper() == "ALL" else name
         return said
 
-    def _set(self, words: list[str]) -> tuple[str, str] | None:
+    def _set(self, words: list[str]) -> None:
         scope = words[0].upper() if words else ""
-        if scope in ("SESSION", "LOCAL", "GLOBAL"):
+        if scope in ("SESSION", "LOCAL") and (scope == "LOCAL" or words[1:2] not in (["AUTHORIZATION"],)):
             words = words[1:]
-        if len(words) < 2 or words[0].upper() in ("CHARACTERISTICS", "TRANSACTION"):
-            return None
-        if [word.upper() for word in words[:2]] == ["TIME", "ZONE"]:
-            words = ["TimeZone", "=", *words[2:]]
-        elif words[0].upper() == "NAMES":
+        shouted = [word.upper() for word in words[:2]]
+        if shouted[:1] in (["CHARACTERISTICS"], ["TRANSACTION"]):
+            return
+        if shouted == ["SESSION", "AUTHORIZATION"] or shouted[:1] in (["ROLE"], ["SESSION_AUTHORIZATION"]):
+            role = words[-1] if len(words) > 1 else ""
+            check_role(shouted[0], _unquoted(role) if role[:1] in ("'", '"') else role.lower(), self.user)
+            return
+        if len(words) < 2:
+            raise Failed("42601", "a setting is set by SET name = value")
+        if shouted == ["TIME", "ZONE"]:
+            words = ["timezone", "=", *_zone(words[2:])]
+        elif shouted[0] == "NAMES":
             words = ["client_encoding", "=", *words[1:]]
-        name = words[0].strip('"').lower()
-        if [word.lower() for word in words[2:]] == [DEFAULT]:
-            return self._reset([name])
-        value = "".join(_unquoted(word) for word in words[2:])
-        if scope == "LOCAL" and self.transaction == "I":  # in PostgreSQL, too, it lasts until the statement's end
+        name = _joined(words)
+        value_at = next((place for place, word in enumerate(words) if word == "=" or word.upper() == "TO"), 1)
+        words = words[value_at + 1 :]
+        if [word.lower() for word in words] == [DEFAULT]:
+            self._reset([name])
+            return
+        value = "".join(_unquoted(word) for word in words)
+        if name == "timezone" and value.lower() == "local":
+            self._reset([name])
+        elif scope == "LOCAL" and self.transaction == "I":  # in PostgreSQL, too, it lasts until the statement's end
             check(name, value)
-            return None
-        self._keep(name, value, self._local if scope == "LOCAL" else self.values)
-        if scope != "LOCAL":
-            self._local.pop(name, None)
-        return ("application_name", value[:_LONGEST_VALUE]) if name == "application_name" else None
+        else:
+            self._keep(name, value, self._local if scope == "LOCAL" else self.values)
+            if scope != "LOCAL":
+                self._local.pop(name, None)
 
     def _keep(self, name: str, value: str, values: dict[str, str]) -> None:
+        if name in ROLES:
+            check_role(name, value, self.user)
+            return
         check(name, value)
         if len(name) > _LONGEST_NAME:
             raise InvalidArgument(f"the setting {name[:20]!r}… has {len(name)} characters: {_LONGEST_NAME} is the most")
         if name not in values and len(values) >= _MOST_SETTINGS:
             raise InvalidArgument(f"{_MOST_SETTINGS} settings are set, the most that there may be: RESET ALL ends them")
-        values[name] = value[:_LONGEST_VALUE]
+        values[name] = zone(value).shown if name == "timezone" else value[:_LONGEST_VALUE]
 
-    def _reset(self, words: list[str]) -> tuple[str, str] | None:
-        if not words or words[0].upper() == "ALL":
+    def _reset(self, words: list[str]) -> None:
+        shouted = [word.upper() for word in words]
+        if not words or shouted == ["ALL"]:
             self.reset()
-            return "application_name", self._first.get("application_name", "")
-        name = "timezone" if [word.upper() for word in words] == ["TIME", "ZONE"] else words[0].lower()
+            return
+        if shouted in (["ROLE"], ["SESSION", "AUTHORIZATION"]):
+            return
+        name = "timezone" if shouted == ["TIME", "ZONE"] else _joined(words)
+        if not is_custom(name):
+            known(name)
         self._local.pop(name, None)
         if name in self._first:
             self.values[name] = self._first[name]
         else:
             self.values.pop(name, None)
-        return ("application_name", self._first.get(name, "")) if name == "application_name" else None
 
     def _show(self, words: list[str]) -> Said | None:
-        name = " ".join(words).strip('"').lower()
+        name = _joined(words) if "." in words else " ".join(words).strip('"').lower()
         name = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}.get(name, name)
-        known = {key.lower(): (key, value) for key, value in {**STATUS, **_MORE}.items()}
-        if name not in known:
-            raise InvalidArgument(f"there is no setting {name[:60]!r} to show")
-        key, value = known[name]
-        return Said("SHOW", row=(key, self._value(name, value) if name in REPEATED else value))
+        if name in ("session authorization", "session_authorization"):
+            return Said("SHOW", row=("session_authorization", self.user))
+        if name == "role":
+            return Said("SHOW", row=("role", "none"))
+        if is_custom(name) and (name in self.values or name in self._local):
+            return Said("SHOW", row=(name, self._value(name, "")))
+        setting = known(name)
+        value = self._value(name, setting.value) if name in REPEATED else setting.value
+        return Said("SHOW", row=(setting.name, value))
+
+
+def _joined(words: list[str]) -> str:
+    """The name that words begin with: one, or some with points between."""
+    count = 1
+    while words[count : count + 1] == ["."]:
+        count += 2
+    return ".".join(_unquoted(word) for word in words[:count:2]).lower()
+
+
+def _zone(words: list[str]) -> list[str]:
+    """What follows TIME ZONE, as one value."""
+    if len(words) < 2 or words[0].upper() != "INTERVAL":
+        return words
+    return [of_interval(_unquoted(words[1]), words[-1] if len(words) > 2 else "")]
 
 
 def _unquoted(word: str) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from dpsql.service.directory import Columns
 from dpsql.service.tokens import first_word, tokens
 
+from .failed import Failed
 from .messages import text
-from .portals import Failed, Portal, Prepared
+from .portals import Portal, Prepared
 from .results import Formats
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Cursors:
             raise Failed("42P03", f'cursor "{declared.name}" already exists')
         if len(self._open) >= _MOST:
             raise Failed("54000", f"{_MOST} cursors are open: CLOSE some")
-        session.analyst.seconds = session.settings.seconds
+        session.set_out()
         session.analyst.columns(session.analyst.check(prepared.sql), parameters or None)  # what is wrong is told now
         session.holdings.keep(("cursor", declared.name), declared.name, declared.query, prepared.sql, parameters)
         self._open[declared.name] = declared, Portal(prepared, parameters, Formats())

@@ -20,8 +20,9 @@ from dpsql.service.tokens import tokens, trimmed
 from . import decode
 from .copying import Copy
 from .cursors import Cursors, Declared, Fetched
+from .failed import Failed
 from .messages import BadMessage, Reader, row_description, text
-from .portals import Failed, Portal, Prepared
+from .portals import Portal, Prepared
 from .results import Formats
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Extended:
     def read(self, sql: str, declared: Sequence[int]) -> Prepared:
         """A statement with the types of its parameters, as far as the client declared them."""
         words = [found for kind, found in tokens(sql) if kind != "space"]
-        trial = type(self._session.settings)(1.0)
+        trial = self._session.settings.trial()
         declares = Declared.of(sql)
         if declares is not None:
             if Declared.of(declares.query) is not None:
@@ -184,7 +185,7 @@ class Extended:
         if columns is not None:
             self._session.channel.send(b"T", formats.description(columns))
             return
-        said = type(self._session.settings)(1.0).run(prepared.sql)
+        said = self._session.settings.trial().run(prepared.sql)
         if said is None or said.row is None:
             self._session.channel.send(b"n")
         else:
@@ -240,7 +241,7 @@ class Extended:
         copy = Copy.of(sql)
         if copy is not None:
             session.allowed(sql)
-            session.analyst.seconds = session.settings.seconds
+            session.set_out()
             copy.run(session)
 
     def _portal(self, name: str) -> Portal:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Hashable
 from typing import Any, Final
 
-from .portals import Failed
+from .failed import Failed
 
 OF_A_SESSION: Final = 16 << 20
 OF_A_USER: Final = 64 << 20

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Failed(Exception):
-    """What the protocol itself refuses.
-
-    Attributes:
-        code: of PostgreSQL.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 @dataclass
 class Prepared:
     """A statement with its parameters' types.
@@ -90,7 +78,7 @@ class Portal:
 
     def _checked(self, session: Session) -> Checked:
         session.allowed(self.prepared.sql)
-        session.analyst.seconds = session.settings.seconds
+        session.set_out()
         if self.checked is None:
             self.checked = session.analyst.check(self.prepared.sql)
         return self.checked

@@ -7,65 +7,124 @@ from collections.abc import Mapping
 from typing import Final
 
 from dpsql.errors import InvalidArgument
+from dpsql.service.server_settings import ServerSetting, server_settings
+
+from .failed import Failed
+from .zones import zone
 
 DEFAULT: Final = "default"
 _UNITS: Final = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "us": 1e-6, "d": 86400.0}
 _LENGTH: Final = re.compile(r"(\d+)\s*(us|ms|s|min|h|d)?")
-_NO_OFFSET: Final = re.compile(r"(<[-+]?\w{1,5}>)?[-+]?0{1,2}(:?00){0,2}(\.0+)?")
-_UTC: Final = frozenset({"utc", "gmt", "uct", "universal", "zulu", "z", "greenwich", "gmt0", "gmt+0", "gmt-0", "local"})
-_INTERVAL: Final = re.compile(r"interval(.*?)(hourtominute|hour|minute)?")
+_ON: Final = frozenset({"on", "true", "tru", "tr", "t", "yes", "ye", "y", "1"})
+_OFF: Final = frozenset({"off", "of", "false", "fals", "fal", "fa", "f", "no", "n", "0"})
+_NUMBER: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?\s*(B|kB|MB|GB|TB|us|ms|s|min|h|d)?", re.ASCII)
 _FIXED: Final = {
     "intervalstyle": {"postgres"},
     "bytea_output": {"hex"},
-    "standard_conforming_strings": {"on", "true", "yes", "1"},
+    "standard_conforming_strings": _ON,
+    "array_nulls": _ON,
+    "transform_null_equals": _OFF,
+    "quote_all_identifiers": _OFF,
+    "exit_on_error": _OFF,
+    "timezone_abbreviations": {"default"},
     "client_encoding": {"utf8", "unicode"},
     "datestyle": {"iso", "mdy", "dmy", "ymd", "us", "european", "noneuropean", "noneuro", "euro"},
     "search_path": {"", "main", "public", "pg_catalog", "information_schema", "$user", "pg_temp"},
     "extra_float_digits": {"1", "2", "3"},
 }
-"""Names in lower case, and the words that a value may consist of."""
-_SERVERS: Final = frozenset(
-    [
-        *("server_version", "server_version_num", "server_encoding", "is_superuser", "in_hot_standby", "ssl"),
-        *("integer_datetimes", "max_identifier_length", "lc_collate", "lc_ctype", "session_authorization"),
-    ]
-)
-"""Nobody changes them, in PostgreSQL neither."""
-REPEATED: Final = frozenset({"statement_timeout", "application_name", "extra_float_digits"})
+"""Settings that would change answers: names in lower case, and the words that a value may consist of."""
+ROLES: Final = frozenset({"role", "session_authorization"})
+_SERVERS: Final = frozenset({"is_superuser", "server_version", "server_version_num", "session_authorization"})
+"""Nobody changes them, whatever PostgreSQL's own list says of them."""
+REPEATED: Final = frozenset({"statement_timeout", "application_name", "extra_float_digits", "timezone"})
 """What SHOW says is the client's own value of these, and the server's of all others."""
 
 
+def is_custom(name: str) -> bool:
+    """Whether it is a name of a client's own, as `myapp.user`, which PostgreSQL keeps and shows."""
+    return "." in name.strip(".")
+
+
+def changes_nothing(name: str) -> bool:
+    """Whether a client may set it to any value, because no answer depends on it."""
+    setting = server_settings().get(name)
+    obeyed = name in _FIXED or name in _SERVERS or name in REPEATED
+    return setting is not None and setting.context == "user" and not obeyed
+
+
+def known(name: str) -> ServerSetting:
+    """The setting of PostgreSQL's of a name in lower case.
+
+    Raises:
+        Failed: it has none.
+    """
+    found = server_settings().get(name)
+    if found is None:
+        raise Failed("42704", f'unrecognized configuration parameter "{name[:60]}"')
+    return found
+
+
 def check(name: str, value: str) -> None:
-    """Refuse a value that the server does not obey; a setting that changes no answer may have any.
+    """Refuse a value that the server does not obey; a setting that changes no answer may have any that is one.
 
     Args:
         name: in lower case.
         value: without quotation marks; several words are parted by commas.
 
     Raises:
-        InvalidArgument: it is not obeyed.
+        InvalidArgument: it is not obeyed, or no value of the setting.
+        Failed: there is no setting of the name, or a client may not set it.
     """
-    if name in _SERVERS:
-        raise InvalidArgument(f"{name} cannot be changed: it is the server's own")
-    if name == "timezone" and not is_utc(value):
-        raise InvalidArgument(
-            f"TimeZone is {value[:40]!r}: only UTC is served. Write timezone('Europe/Berlin', moment) in the statement"
-        )
+    if is_custom(name):
+        return
+    setting = known(name)
+    if name in _SERVERS or setting.context not in ("user", "superuser"):
+        raise Failed("55P02", f'parameter "{setting.name}" cannot be changed: it is the server\'s own')
+    if setting.context == "superuser":
+        raise Failed("42501", f'permission denied to set parameter "{setting.name}"')
+    if name == "timezone":
+        zone(value)
+        return
     if name == "statement_timeout" and _LENGTH.fullmatch(value.strip()) is None:
         raise InvalidArgument(f"statement_timeout is {value[:40]!r}: write milliseconds, or '7s', '2min', '1h'")
     words = {word.strip().strip('"').lower() for word in value.split(",")}
     if name == "client_encoding":  # only letters and digits count there: 'UTF-8' is one name
         words = {"".join(sign for sign in value.lower() if sign.isalnum())}
-    allowed = _FIXED.get(name, words)
+    if name not in _FIXED:
+        _check_kind(setting, value.strip())
+        return
+    allowed = _FIXED[name]
     if not words <= allowed:
         raise InvalidArgument(f"{name} is {value[:40]!r}: served is {', '.join(sorted(allowed - {''}))}")
 
 
-def is_utc(value: str) -> bool:
-    """Whether a time zone is UTC, in any spelling of PostgreSQL's: a name, a number, an interval."""
-    zone = value.strip().lower().removeprefix("etc/")
-    interval = _INTERVAL.fullmatch(zone.replace(" ", ""))
-    return zone in _UTC or _NO_OFFSET.fullmatch(interval[1] if interval else zone) is not None
+def _check_kind(setting: ServerSetting, value: str) -> None:
+    """Whether it is a value of the setting's type."""
+    fits = {
+        "bool": value.lower() in _ON | _OFF,
+        "enum": value.lower() in {*setting.words, *_ON, *_OFF},
+        "integer": _NUMBER.fullmatch(value) is not None,
+        "real": _NUMBER.fullmatch(value) is not None,
+    }
+    if not fits.get(setting.kind, True):
+        takes = {"bool": "on or off", "enum": ", ".join(setting.words)}.get(setting.kind, "a number")
+        raise InvalidArgument(f'invalid value for parameter "{setting.name}": "{value[:40]}". It takes {takes}')
+
+
+def check_role(setting: str, role: str, user: str) -> None:
+    """Refuse to be somebody else: `SET ROLE` and `SET SESSION AUTHORIZATION` take oneself.
+
+    Args:
+        setting: which of the two begins so.
+        role: what it is set to.
+        user: who logged in.
+
+    Raises:
+        Failed: it is another.
+    """
+    if role not in (user, "none", DEFAULT):
+        what = "role" if setting.lower() == "role" else "session authorization"
+        raise Failed("42501", f'permission denied to set {what} "{role[:60]}": you are "{user}", and stay so')
 
 
 def seconds(value: str) -> float:
@@ -77,13 +136,10 @@ def seconds(value: str) -> float:
 def of_startup(stated: Mapping[str, str]) -> dict[str, str]:
     """Settings of the first message of a connection: its own, and those of `options`, as `-c statement_timeout=7s`.
 
-    A time zone that the message itself names is left out. Drivers send that of their machine unasked, and the server
-    tells them at once that it is UTC.
-
     Raises:
         InvalidArgument: an option is no setting.
     """
-    settings = {name.lower(): value for name, value in stated.items() if name.lower() not in ("options", "timezone")}
+    settings = {name.lower(): value for name, value in stated.items() if name.lower() != "options"}
     words = [word.replace("\0", " ") for word in stated.get("options", "").replace("\\ ", "\0").split()]
     while words:
         word = words.pop(0)

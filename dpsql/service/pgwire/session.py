@@ -14,13 +14,13 @@ from dpsql.service.respell import respelled
 from dpsql.service.sqlstate import message, sqlstate
 from dpsql.service.tokens import tokens, trimmed
 
-from .commands import Said, Settings
+from .commands import ABORTED, Said, Settings
 from .copying import Copy
 from .cursors import Declared
 from .extended import Extended, tag_of
+from .failed import Failed
 from .holdings import OF_A_SESSION, Holdings
 from .messages import BadMessage, Channel, Closed, row_description, text
-from .portals import Failed
 from .results import Formats
 
 WRONG = (
@@ -43,7 +43,9 @@ class Session:
     def __init__(self, channel: Channel, analyst: Analyst, options: Options, of_user: Holdings) -> None:
         self.channel, self.analyst, self.most_rows = channel, analyst, options.most_rows
         self.holdings = Holdings(OF_A_SESSION, of_user)
-        self.settings = Settings(options.statement_seconds)
+        self.settings = Settings(options.statement_seconds, analyst.login.user)
+        self.told: dict[str, str] = {}
+        """Settings that were reported, by name."""
         self._extended = Extended(self)
         self._skipping = False
 
@@ -83,14 +85,24 @@ class Session:
         shown = str(error) if isinstance(error, Failed | BadMessage) else message(error)
         self.channel.error(code, shown)
 
+    def set_out(self) -> None:
+        """A statement begins: it has the time and the time zone that the client has set."""
+        self.analyst.seconds, self.analyst.zone = self.settings.seconds, self.settings.zone
+
+    def report(self) -> None:
+        """Tell the settings that changed, of those that clients hear of."""
+        for name, value in self.settings.reported.items():
+            if self.told.get(name) != value:
+                self.channel.send(b"S", text(name) + text(value))
+                self.told[name] = value
+
     def said(self, said: Said) -> None:
         """Answer a command."""
         if said.savepoint is not None:
             self._extended.cursors.savepoint(said.tag, said.savepoint)
         if said.tag == "DISCARD ALL":
             self._extended.cursors.discard()
-        if said.reported is not None:
-            self.channel.send(b"S", text(said.reported[0]) + text(said.reported[1]))
+        self.report()
         if said.deallocate is not None:
             self._extended.deallocate(said.deallocate)
         if said.tag in ("COMMIT", "ROLLBACK") and self.settings.transaction == "I":
@@ -100,7 +112,7 @@ class Session:
     def allowed(self, sql: str) -> None:
         """Refuse all but the end of a transaction that has failed."""
         if self.settings.transaction == "E":
-            raise Failed("25P02", "current transaction is aborted, commands ignored until end of transaction block")
+            raise Failed("25P02", ABORTED)
 
     # --- the simple protocol ----------------------------------------------------------------------------------------
 
@@ -137,7 +149,7 @@ class Session:
             self._command(said)
             return
         self.allowed(sql)
-        self.analyst.seconds = self.settings.seconds
+        self.set_out()
         copy = Copy.of(sql)
         if copy is not None:
             copy.run(self)
