@@ -26,8 +26,9 @@ from .calls import Calls, KeeperLost
 from .heartbeat import Heartbeat, OverHttp, OverTls
 from .metrics import Counted, Endpoint, text_of
 from .options import Options, address_of
+from .pgwire.binding import of_certificate
 from .pgwire.messages import BadMessage, Channel, Closed
-from .pgwire.startup import NO_SETTINGS, CancelRequest, LoginFailed, authenticate, begin
+from .pgwire.startup import NO_SETTINGS, PROTOCOL, CancelRequest, LoginFailed, Secured, authenticate, begin
 from .process import until_told
 from .relay import Pair, Relay
 from .room import Room
@@ -55,7 +56,7 @@ class Front:
     def __init__(self, options: Options, audit: Audit) -> None:
         self.options, self.audit = options, Counted(audit)
         self.calls = Calls(options.socket)
-        self.tls = secured(options)
+        self.secured = secured(options)
         self.relay = Relay(self.audit, self._over)
         self.relay.workers = self.workers = Workers(options, self.relay.watch)
         self.hearts: list[Heartbeat] = []
@@ -68,7 +69,7 @@ class Front:
     def reload(self) -> None:
         """Read the certificate again: new connections have it. Where it cannot be used, the one before stays."""
         try:
-            self.tls = secured(self.options)
+            self.secured = secured(self.options)
         except (OSError, ValueError) as error:
             sys.stderr.write(f"dpsql: the certificate {self.options.certificate} cannot be used: {error}\n")
 
@@ -212,12 +213,13 @@ class Client:
     def _begin(self) -> bool:
         """From the first byte to the end of the login; whether there is a session now."""
         front, channel = self._front, self._channel
-        stated = begin(channel, front.tls)
+        door = front.secured
+        stated = begin(channel, door.tls)
         if isinstance(stated, CancelRequest):
             front.cancel(stated)
             return False
         user = stated["user"]
-        token = authenticate(channel, user, front.calls.login)
+        token = authenticate(channel, user, front.calls.login, door.binding)
         channel.flush()
         front.room.leave(self)
         if user != PULSE:
@@ -257,12 +259,13 @@ class Client:
             self._channel.flush()
 
 
-def secured(options: Options) -> ssl.SSLContext:
+def secured(options: Options) -> Secured:
     """What makes connections TLS, with the certificate as it is now."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.load_cert_chain(options.certificate, options.key)
-    return tls
+    tls.set_alpn_protocols([PROTOCOL])
+    return Secured(tls, of_certificate(options.certificate))
 
 
 def prepare(connection: socket.socket) -> None:

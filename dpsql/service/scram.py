@@ -15,6 +15,9 @@ from collections.abc import Mapping
 
 from dpsql.service.directory import Credential
 
+BOUND = "p=tls-server-end-point"
+"""The flag of a client that binds its proof to the certificate that it saw."""
+
 
 class WrongProof(Exception):
     """The password is wrong, or the client does not speak SCRAM."""
@@ -32,7 +35,7 @@ class Server:
         flag, _, rest = message.partition(",")
         authorized, _, self._bare = rest.partition(",")
         fields = _fields(self._bare)
-        if flag not in ("n", "y") or "r" not in fields or not fields["r"] or "m" in fields:
+        if flag not in ("n", "y", BOUND) or "r" not in fields or not fields["r"] or "m" in fields:
             raise WrongProof
         self._header = f"{flag},{authorized},"
         salt = base64.b64encode(self._known.salt).decode()
@@ -43,8 +46,7 @@ class Server:
         """The answer to the client's last message: the proof that the server knows the password, too."""
         without, _, proof = message.rpartition(",p=")
         fields = _fields(without)
-        expected = base64.b64encode(self._header.encode()).decode()
-        if fields.get("c") != expected or fields.get("r") != _fields(self._first)["r"]:
+        if not self._is_said_again(fields.get("c", "")) or fields.get("r") != _fields(self._first)["r"]:
             raise WrongProof
         said = f"{self._bare},{self._first},{without}".encode()
         try:
@@ -58,6 +60,15 @@ class Server:
         if not hmac.compare_digest(hashlib.sha256(key).digest(), self._known.stored_key):
             raise WrongProof
         return "v=" + base64.b64encode(hmac.digest(self._known.server_key, said, "sha256")).decode()
+
+    def _is_said_again(self, field: str) -> bool:
+        """Whether the client's header is that of its first message. What it binds is the door's to look at."""
+        try:
+            said = base64.b64decode(field, validate=True)
+        except (binascii.Error, ValueError):
+            return False
+        header = self._header.encode()
+        return said.startswith(header) if self._header.startswith(BOUND) else said == header
 
 
 class Client:

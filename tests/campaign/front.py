@@ -106,13 +106,11 @@ class Trial:
             try:
                 connection.execute("ROLLBACK")
                 self.answers.add(f"{user}: {connection.execute(ASKED).fetchall()}")
-            except psycopg.OperationalError:
-                continue
-            except psycopg.Error as error:
-                if "MemoryError" not in str(error):
-                    raise
+            except psycopg.errors.OutOfMemory:
                 connection.close()  # the session's memory is full of what was sent before
                 connection = self.connected(user)
+                continue
+            except psycopg.OperationalError:
                 continue
             return
 
