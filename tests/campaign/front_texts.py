@@ -88,7 +88,27 @@ def value(draw: random.Random) -> Any:
     return draw.choice(kinds)()
 
 
-USES = ["SELECT length($1::VARCHAR)", "SELECT $1", "SELECT $1::VARCHAR::JSON::VARIANT::VARCHAR", "SELECT hash($1) + $2"]
+PLACES = ["FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE", ""]
+ZONES = [
+    "#",
+    "-#",
+    "'+#:00'",
+    "'<x>#'",
+    "'Europe/Berlin'",
+    "INTERVAL '#:00' HOUR TO MINUTE",
+    "'v#'",
+    "'a''; SELECT 1; --'",
+]
+USES = [
+    "SELECT width_bucket($1, 0, 1, 10)",
+    "SELECT width_bucket(1, $1::numeric[])",
+    "SELECT 1 = ANY($1)",
+    "SELECT current_setting($1), set_config($1, $1, false)",
+    "SELECT length($1::VARCHAR)",
+    "SELECT $1",
+    "SELECT $1::VARCHAR::JSON::VARIANT::VARCHAR",
+    "SELECT hash($1) + $2",
+]
 
 
 def parameters(connection: psycopg.Connection[Any], draw: random.Random, functions: Functions) -> None:
@@ -107,9 +127,13 @@ def cursors(connection: psycopg.Connection[Any], draw: random.Random, functions:
     connection.execute("BEGIN")
     try:
         for number in range(min(size(draw), draw.choice((1, 2, 3, 20)))):
-            declared = f"DECLARE c{number} CURSOR FOR " * draw.choice((1, 1, 1, min(size(draw), 2000)))
+            scroll = draw.choice(("", "SCROLL ", "NO SCROLL "))
+            declared = f"DECLARE c{number} {scroll}CURSOR FOR " * draw.choice((1, 1, 1, min(size(draw), 2000)))
             connection.execute((declared + statement(draw, functions)).encode())
-            connection.execute(f"FETCH {size(draw)} FROM c{draw.randrange(number + 1)}".encode())
+            place = f"{draw.choice(PLACES)} {draw.choice(('', '-', '+-'))}{size(draw)}"
+            where = draw.choice((place, str(size(draw)), "ALL", "LAST", "PRIOR", "BACKWARD ALL", "ABSOLUTE 9999999999"))
+            verb = draw.choice(("FETCH", "MOVE"))
+            connection.execute(f"{verb} {where} FROM c{draw.randrange(number + 1)}".encode())
     finally:
         for last in (draw.choice((b"ROLLBACK", b"COMMIT", b"DISCARD ALL", b"CLOSE ALL")), b"ROLLBACK"):
             with suppress(psycopg.Error):
@@ -119,8 +143,22 @@ def cursors(connection: psycopg.Connection[Any], draw: random.Random, functions:
 def settings(connection: psycopg.Connection[Any], draw: random.Random, _: Functions) -> None:
     """Settings that are known and unknown, long and many."""
     name = draw.choice(
-        ["application_name", "datestyle", "search_path", f"x{size(draw)}.y{size(draw)}", "a" * size(draw)]
+        [
+            "application_name",
+            "datestyle",
+            "search_path",
+            "TimeZone",
+            "role",
+            "session_authorization",
+            "work_mem",
+            f"x{size(draw)}.y{size(draw)}",
+            "a" * size(draw),
+        ]
     )
+    zone = draw.choice(ZONES).replace("#", str(size(draw)))
+    with suppress(psycopg.errors.InvalidParameterValue):  # most are no zones
+        connection.execute(f"SET {draw.choice(('', 'LOCAL '))}TIME ZONE {zone}".encode())
+    connection.execute(b"SELECT now()::text, current_setting('TimeZone')").fetchall()
     connection.execute(f"SET {name} = '{'v' * min(size(draw) * 30, 90_000)}'".encode())
     connection.execute(draw.choice([b"RESET ALL", b"SHOW ALL", f"SHOW {name}".encode()])).fetchall()
 

@@ -303,7 +303,7 @@ def test_cursors_go_forward(served, binary):
             assert connection.execute("SELECT 'between'").fetchone() == ("between",)
             cursor.scroll(5)
             assert [row[0] for row in cursor] == list(range(16, 1000))
-            with pytest.raises(psycopg.errors.FeatureNotSupported, match="forward only"):
+            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="can only scan forward"):
                 cursor.scroll(-1)
         connection.rollback()
         with connection.cursor(name="held", withhold=True, binary=binary) as cursor:

@@ -1,9 +1,8 @@
-"""Cursors of SQL: DECLARE, FETCH, MOVE and CLOSE. They go forward only."""
+"""Cursors of SQL: DECLARE, FETCH, MOVE and CLOSE. With SCROLL they go back, too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from dpsql.service.directory import Columns
@@ -13,6 +12,7 @@ from .failed import Failed
 from .messages import text
 from .portals import Portal, Prepared
 from .results import Formats
+from .scrolling import Fetched, Scroll, ahead, name_of
 
 if TYPE_CHECKING:
     from .session import Session
@@ -31,11 +31,13 @@ class Declared:
         name: of the cursor.
         query: whose rows it has.
         hold: whether it outlives its transaction.
+        scrolls: whether it goes back, too.
     """
 
     name: str
     query: str
     hold: bool
+    scrolls: bool
 
     @classmethod
     def of(cls, sql: str) -> Declared | None:
@@ -52,50 +54,13 @@ class Declared:
         here = 2
         while words[here : here + 1] and words[here] in _KINDS:
             here += 1
+        kinds = words[2:here]
+        scrolls = "SCROLL" in kinds and "NO" not in kinds
         hold = words[here + 1 : here + 3] == ["WITH", "HOLD"]
         begins = here + (3 if hold or words[here + 1 : here + 3] == ["WITHOUT", "HOLD"] else 1)
         if words[here : here + 1] != ["CURSOR"] or words[begins : begins + 1] != ["FOR"]:
             raise Failed("42601", "a cursor is declared by DECLARE name CURSOR FOR SELECT …")
-        return cls(_name(found[at[1]][1]), "".join(word for _, word in found[at[begins] + 1 :]), hold)
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """What a FETCH or MOVE says.
-
-    Attributes:
-        name: of the cursor.
-        most: how many rows.
-        moves: whether they are passed over only.
-    """
-
-    name: str
-    most: float
-    moves: bool
-
-    @classmethod
-    def of(cls, sql: str) -> Fetched | None:
-        """Of a statement; None if it is neither.
-
-        Raises:
-            Failed: it goes elsewhere than forward.
-        """
-        if first_word(sql) not in ("FETCH", "MOVE"):
-            return None
-        shown = [word for kind, word in tokens(sql) if kind != "space"]
-        words = [word.upper() for word in shown]
-        if len(words) < 2:
-            return None
-        middle = [word for word in words[1:-1] if word not in ("FROM", "IN", "FORWARD")]
-        if middle in ([], ["NEXT"]):
-            most = 1.0
-        elif middle == ["ALL"]:
-            most = inf
-        elif len(middle) == 1 and middle[0].isdigit():
-            most = float(middle[0])
-        else:
-            raise Failed("0A000", "cursors go forward only: FETCH FORWARD 100 FROM name")
-        return cls(_name(shown[-1]), most, words[0] == "MOVE")
+        return cls(name_of(found[at[1]][1]), "".join(word for _, word in found[at[begins] + 1 :]), hold, scrolls)
 
 
 class Cursors:
@@ -104,6 +69,7 @@ class Cursors:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._open: dict[str, tuple[Declared, Portal]] = {}
+        self._scrolls: dict[str, Scroll] = {}
         self._new: set[str] = set()
         self._savepoints: list[tuple[str, frozenset[str]]] = []
         """Their names, and the cursors that were open at each."""
@@ -123,7 +89,10 @@ class Cursors:
         session.set_out()
         session.analyst.columns(session.analyst.check(prepared.sql), parameters or None)  # what is wrong is told now
         session.holdings.keep(("cursor", declared.name), declared.name, declared.query, prepared.sql, parameters)
-        self._open[declared.name] = declared, Portal(prepared, parameters, Formats())
+        portal = Portal(prepared, parameters, Formats())
+        self._open[declared.name] = declared, portal
+        if declared.scrolls:
+            self._scrolls[declared.name] = Scroll(portal, ("rows", declared.name))
         if session.settings.transaction == "T":
             self._new.add(declared.name)
         session.channel.send(b"C", text("DECLARE CURSOR"))
@@ -155,7 +124,13 @@ class Cursors:
             raise Failed("0A000", "a cursor keeps the format of its first FETCH: declare another one")
         if describes and not fetched.moves:
             session.channel.send(b"T", formats.description(portal.columns))
-        count, _ = portal.send(session, fetched.most, shown=not fetched.moves)
+        scroll = self._scrolls.get(fetched.name)
+        if scroll is not None:
+            count = scroll.fetch(session, fetched)
+        else:
+            over, most = ahead(fetched, portal.sent)
+            portal.send(session, over, shown=False)
+            count, _ = portal.send(session, most, shown=not fetched.moves)
         session.channel.send(b"C", text(f"{'MOVE' if fetched.moves else 'FETCH'} {count}"))
 
     def _portal(self, name: str) -> Portal:
@@ -171,8 +146,8 @@ class Cursors:
         if words[1].upper() == "ALL":
             self.close()
         else:
-            self._portal(_name(words[1]))
-            self._end(_name(words[1]))
+            self._portal(name_of(words[1]))
+            self._end(name_of(words[1]))
         self._session.channel.send(b"C", text("CLOSE CURSOR"))
         return True
 
@@ -231,9 +206,6 @@ class Cursors:
 
     def _end(self, name: str) -> None:
         self._session.holdings.drop(("cursor", name))
+        self._session.holdings.drop(("rows", name))
+        self._scrolls.pop(name, None)
         self._open.pop(name)[1].close()
-
-
-def _name(word: str) -> str:
-    """A name as PostgreSQL reads it."""
-    return word[1:-1].replace('""', '"') if word.startswith('"') else word.lower()

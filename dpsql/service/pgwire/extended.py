@@ -19,11 +19,12 @@ from dpsql.service.tokens import tokens, trimmed
 
 from . import decode
 from .copying import Copy
-from .cursors import Cursors, Declared, Fetched
+from .cursors import Cursors, Declared
 from .failed import Failed
 from .messages import BadMessage, Reader, row_description, text
 from .portals import Portal, Prepared
 from .results import Formats
+from .scrolling import Fetched
 
 if TYPE_CHECKING:
     from .session import Session

@@ -35,7 +35,11 @@ class Holdings:
         Raises:
             Failed: there is no room for them. What was kept before is as it was.
         """
-        count, before = _EACH + sum(map(bytes_of, values)), self._of.get(key, 0)
+        self.take(key, _EACH + sum(map(bytes_of, values)))
+
+    def take(self, key: Hashable, count: int) -> None:
+        """Note that so many bytes are kept; see `keep`."""
+        before = self._of.get(key, 0)
         self.note(key, count)
         if self._whole is not None:
             try:
