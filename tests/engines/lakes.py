@@ -25,6 +25,7 @@ from dpsql.engines.registry import external
 
 from .conformance import Rows
 from .held_in_duckdb import WithUnits, fill
+from .s3_server import httpfs, s3_server
 
 LONG = 3_000_000
 """Rows."""
@@ -113,6 +114,44 @@ class InLake(WithUnits):
     def left(self) -> int:
         held = "SELECT (SELECT count(*) FROM duckdb_tables() WHERE temporary), (SELECT count(*) FROM duckdb_views() "
         return sum(self._cursor.execute(f"{held} WHERE temporary AND NOT internal)").fetchall()[0])
+
+
+class InBucket(InLake):
+    """Plain Parquet in a bucket of a server on this machine."""
+
+    def __init__(self, db: dpsql.Database, folder: Path) -> None:
+        super().__init__(db, folder)
+        self._server, self._bucket = s3_server(), f"conformance-{next(_numbers)}"
+        self._server.make(self._bucket)
+        db.sql(f"LOAD '{httpfs()}'")
+        db.sql(self._server.secret())
+
+    def _create(self, name: str, schema: pa.Schema) -> None:
+        self._places[name] = f"{self._bucket}/table {next(_numbers)}"
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        self._put(f"{self._places[name]}/{next(_numbers):06}.parquet", rows)
+
+    def _put(self, path: str, rows: pa.Table) -> None:
+        self._db.connection.register("added", rows)
+        self._db.sql(f"COPY (FROM added) TO 's3://{path}'")
+        self._db.connection.unregister("added")
+
+    def _register(self, name: str) -> None:
+        self._db.source(f'"{name}"', files=f"s3://{self._places[name]}/*.parquet")
+
+    def failing(self, name: str, value: str) -> Domain:
+        broken = pa.array([value.encode() + b"\xff"], pa.binary()).view(pa.string())
+        file = pa.BufferOutputStream()
+        pq.write_table(pa.table({"y": broken}), file)
+        self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
+        self._create(name, pa.schema({"y": pa.string()}))
+        path = f"{self._places[name]}/0.parquet"
+        self._server.put(path.replace(" ", "%20"), file.getvalue().to_pybytes())
+        with pytest.raises(duckdb.Error, match=value):  # DuckDB's own words
+            self._db.sql(f"SELECT y FROM read_parquet('s3://{path}')").fetchall()
+        self._register(name)
+        return Domain((Attribute("y", "VARCHAR", "values", ("1",), nullable=True),))
 
 
 class InDelta(InLake):

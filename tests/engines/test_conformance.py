@@ -29,8 +29,9 @@ from dpsql.errors import UnknownName
 
 from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, marginals_of
 from .held_in_duckdb import WithUnits, fill
-from .lakes import InDelta, InIceberg, InLake, lake_place
+from .lakes import InBucket, InDelta, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
+from .s3_server import httpfs
 from .spark_place import InSpark, InSparkIceberg, InSparkIcebergSql, InSparkSql, spark_place
 from .spark_session import iceberg_jar
 from .spellings import MORE, ONLY_DUCKDB
@@ -106,6 +107,8 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "spark_sql": partial(spark_place, kind=InSparkSql),
 }
 """For each engine, by its name first, where its tables can be."""
+if httpfs():
+    PLACES["parquet, in a bucket"] = partial(lake_place, kind=InBucket, threads=2)
 if iceberg_jar():
     PLACES |= {
         "spark, Iceberg": partial(spark_place, kind=InSparkIceberg),

@@ -15,7 +15,14 @@ import duckdb
 from dpsql.books.ledger.accounts import find_account
 from dpsql.books.ledger.store import Books, catalogs_with_books
 from dpsql.engines.external import Registered
-from dpsql.engines.lake.identity import held_and_near, identities_of, kept_identities, without_empty
+from dpsql.engines.lake.identity import (
+    as_read,
+    held_and_near,
+    identities_of,
+    is_as_read,
+    kept_identities,
+    without_empty,
+)
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.source import key_of
 from dpsql.errors import InvalidArgument
@@ -39,10 +46,11 @@ def check_single(books: Books, key: str, found: Registered) -> None:
         other = Books(books.cursor, catalog)
         if not other.has("source"):
             continue
-        for source, held in _held(other).items():
+        for source, held in _held(other, with_as_read=is_as_read(files)).items():
             if (catalog, source) == (books.catalog, key) or not _is_in_use(other, source):
                 continue
-            shared = {identity: path for identity, path in files.items() if identity in held}
+            own = {**files, **as_read(books.cursor, found.files)} if is_as_read(held) else files
+            shared = {identity: path for identity, path in own.items() if identity in held}
             if not tables & held and not without_empty(books.cursor, shared):
                 continue
             raise InvalidArgument(
@@ -88,13 +96,15 @@ def keep_past(books: Books, key: str) -> None:
         )
 
 
-def _held(books: Books) -> dict[str, set[str]]:
+def _held(books: Books, *, with_as_read: bool = False) -> dict[str, set[str]]:
     """For each source of a database, what tells its rows from others: those of now, and those of pins before."""
     files = _files(books)
     held = {}
     for source, address, pin in books.run("SELECT source, address, pin FROM dpsql.source"):
         own = files.get(source, [])
         held[source] = {*_of_table(address, pin, own), *identities_of(own)}
+        if with_as_read:
+            held[source] |= as_read(books.cursor, own).keys()
     if books.has("source_past"):
         for source, identity in books.run("SELECT source, identity FROM dpsql.source_past"):
             held.setdefault(source, set()).add(identity)

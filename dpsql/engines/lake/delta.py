@@ -67,6 +67,7 @@ class DeltaEngine(LakeEngine):
             columns.append(Column(field["name"], kind, nullable=bool(field["nullable"])))
         missing = dict.fromkeys((name for name in constants if name not in partitions), None)
         return registered(
+            self._cursor,
             Reading(tuple(columns), tuple(constants), union=union),
             {path: {**values, **missing} for path, values in files.items()},
             address=str(table.metadata().id),

@@ -6,14 +6,18 @@ DuckDB counts the files with the SQL by which it counts its own tables, so all q
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Attribute, Clique, Domain
+from dpsql.core.linear_query import Moment, Product
+from dpsql.core.marginal import Marginal, Presence
 from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.counting import DuckDBCounter, constant_errors
 from dpsql.engines.duckdb.cursors import Cursor
@@ -22,18 +26,50 @@ from dpsql.engines.duckdb.stubs import check_stub, files_of
 from dpsql.engines.duckdb.units import bound_by_secret
 from dpsql.engines.external import Registered
 from dpsql.engines.lake.drawing import sample_query
-from dpsql.engines.lake.files import changed
+from dpsql.engines.lake.refusals import BucketRefused, refusal_of
 from dpsql.engines.lake.rows import close_rows, open_rows, rows_of
+from dpsql.engines.lake.snapshot import changed
 from dpsql.engines.named_by_host import NamedByHost
-from dpsql.engines.protocol import UnitBound
+from dpsql.engines.protocol import CountingFailed, CountingRefused, UnitBound
 from dpsql.engines.source import Source
-from dpsql.errors import DpsqlError
+
+
+class OtherFiles(CountingRefused):
+    """A file is not what was pinned."""
+
+    def __init__(self, name: str) -> None:  # how many they are may tell how many values a folder's column has
+        super().__init__(
+            f"files of {name!r} are not what they were when they were pinned: restore them, and the same call goes on; "
+            f"or the owner pins what is there now, CALL dp_source({name!r})"
+        )
+
+
+@contextmanager
+def as_pinned(cursor: Cursor, source: Source) -> Iterator[None]:
+    """Refuse what was read inside where files of a source are others afterwards, or where a bucket gave an error.
+
+    Raises:
+        OtherFiles: they are.
+        BucketRefused: it did.
+    """
+    files = files_of(cursor, source)
+    try:
+        yield
+    except CountingFailed as failed:
+        with suppress(duckdb.Error, BucketRefused):  # a transaction may be over, and takes no statement
+            if changed(cursor, files):
+                raise OtherFiles(source.name) from None
+        refused = refusal_of(failed.__context__, [file.path for file in files])
+        raise failed if refused is None else refused from None
+    if changed(cursor, files):
+        raise OtherFiles(source.name)
 
 
 class FilesCounter(DuckDBCounter):
     """Counts the rows of a snapshot; gives back the view of them when it is closed."""
 
     _view: Source | None = None
+    _pin: Source | None = None
 
     @classmethod
     def of(cls, cursor: Cursor, source: Source, *how: Any, **options: Any) -> FilesCounter:
@@ -41,8 +77,44 @@ class FilesCounter(DuckDBCounter):
         with constant_errors():
             view = open_rows(cursor, source)
         counter = cls(cursor, view, *how, **options)
-        counter._view = view
+        counter._view, counter._pin = view, source
         return counter
+
+    def _reading(self) -> AbstractContextManager[None]:
+        assert self._pin is not None
+        return as_pinned(self._cursor, self._pin)
+
+    def marginal(self, clique: Clique) -> Marginal:
+        """See `DuckDBCounter.marginal`; once codes are stored, the files are not read again."""
+        if clique and self._table is not None:
+            return super().marginal(clique)
+        with self._reading():
+            return super().marginal(clique)
+
+    def among(self, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DuckDBCounter:
+        """See `DuckDBCounter.among`."""
+        with self._reading():
+            return super().among(places)
+
+    def presence(self, clique: Clique) -> Presence:
+        """See `DuckDBCounter.presence`."""
+        with self._reading():
+            return super().presence(clique)
+
+    def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
+        """See `DuckDBCounter.sums`."""
+        with self._reading():
+            return super().sums(clique, moment)
+
+    def bins(self, attribute: Attribute) -> Marginal:
+        """See `DuckDBCounter.bins`."""
+        with self._reading():
+            return super().bins(attribute)
+
+    def values(self, column: str) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        """See `DuckDBCounter.values`."""
+        with self._reading():
+            return super().values(column)
 
     def close(self) -> None:
         """See `TableCounter.close`."""
@@ -70,11 +142,8 @@ class LakeEngine(NamedByHost, ABC):
     def check(self, source: Source) -> None:
         """See `Engine.check`."""
         check_stub(source)
-        if changed(files_of(self._cursor, source)):  # how many they are may tell how many values a folder's column has
-            raise DpsqlError(
-                f"files of {source.name!r} are not what they were when they were pinned: restore them, and the same "
-                f"call goes on; or the owner pins what is there now, CALL dp_source({source.name!r})"
-            )
+        if changed(self._cursor, files_of(self._cursor, source)):
+            raise OtherFiles(source.name)
         self._checked = source
 
     def check_unit(self, source: Source, unit: str) -> None:
@@ -98,12 +167,12 @@ class LakeEngine(NamedByHost, ABC):
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
         """See `Engine.codes`."""
         self.check(source)
-        with constant_errors(), rows_of(self._cursor, source) as rows:
+        with as_pinned(self._cursor, source), constant_errors(), rows_of(self._cursor, source) as rows:
             return codes_of(self._cursor, rows, domain, most)
 
     def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> None:
         """See `ExternalEngine.draw`."""
-        with constant_errors(), rows_of(self._cursor, source) as rows:
+        with as_pinned(self._cursor, source), constant_errors(), rows_of(self._cursor, source) as rows:
             self._cursor.execute(sample_query(rows, target, share, secret, by))
 
     def interrupt(self) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 import duckdb
 
 from dpsql.core.names import fold
+from dpsql.engines.lake.refusals import refusal_of
 from dpsql.engines.place import PinnedFile
 from dpsql.errors import DpsqlError, InvalidArgument
 
@@ -53,12 +54,8 @@ def _last(file: int, size: int, count: int) -> bytes:
     return os.pread(file, count, max(size - count, 0))
 
 
-def changed(files: Sequence[PinnedFile]) -> bool:
-    """Whether a file is not what was pinned."""
-    return not all(map(_is_same, files))
-
-
-def _is_same(file: PinnedFile) -> bool:
+def is_same(file: PinnedFile) -> bool:
+    """Whether a file is what was pinned."""
     try:
         return pinned(file.path, file.constants) == file
     except NotParquet:
@@ -85,6 +82,7 @@ def schemas(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> list[tup
 
     Raises:
         NotParquet: DuckDB cannot read one.
+        BucketRefused: a bucket does not give one.
     """
     sql = (
         "SELECT DISTINCT fields FROM (SELECT list([name, coalesce(duckdb_type, type, ''), "
@@ -95,8 +93,10 @@ def schemas(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> list[tup
         rows = cursor.execute(sql, [list(paths)]).fetchall()
     except duckdb.InterruptException:
         raise
-    except duckdb.Error:
-        raise NotParquet("DuckDB cannot read the schema of a file: it is encrypted or cut off") from None
+    except duckdb.Error as error:
+        raise refusal_of(error, paths) or NotParquet(
+            "DuckDB cannot read the schema of a file: it is encrypted or cut off"
+        ) from None
     return [_fields(row[0]) for row in rows]
 
 
@@ -105,14 +105,15 @@ def without_rows(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> set
 
     Raises:
         NotParquet: DuckDB cannot read one.
+        BucketRefused: a bucket does not give one.
     """
     try:
         rows = cursor.execute("SELECT file_name FROM parquet_file_metadata(?) WHERE num_rows = 0", [list(paths)])
         return {path for (path,) in rows.fetchall()}
     except duckdb.InterruptException:
         raise
-    except duckdb.Error:
-        raise NotParquet("DuckDB cannot read a file: it is encrypted or cut off") from None
+    except duckdb.Error as error:
+        raise refusal_of(error, paths) or NotParquet("DuckDB cannot read a file: it is encrypted or cut off") from None
 
 
 def _fields(listed: Sequence[Sequence[str]]) -> tuple[Field, ...]:

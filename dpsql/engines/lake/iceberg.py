@@ -63,6 +63,7 @@ class IcebergEngine(LakeEngine):
         ids = {field.name: int(field.field_id) for field in fields}
         _check_files(schemas(self._cursor, paths) if paths else [], columns, ids, _partition_ids(table))
         return registered(
+            self._cursor,
             Reading(columns, ids=ids),
             {path: {} for path in paths},
             address=str(table.metadata.table_uuid),

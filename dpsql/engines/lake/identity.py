@@ -3,6 +3,7 @@
     path ‖ real path                     `..`, links of files and of folders, /proc/self/root
     node ‖ device and inode              hard links, folders that are mounted twice
     bytes ‖ size and digest of footer    copies, wherever they are, also after the file itself went
+    as read ‖ size and digest            copies in a bucket, of whose footer DuckDB shows what it read, and from there
 
 Two files that share one of these have the same rows. A copy that was written anew is other bytes, and is not noticed,
 but where a table of Delta or Iceberg writes its files anew, they stay in its folder:
@@ -21,10 +22,13 @@ from typing import Final
 
 import duckdb
 
+from dpsql.engines.lake.addresses import is_in_bucket, spellings
+from dpsql.engines.lake.bucket import footer_of, footers_as_read
 from dpsql.engines.lake.files import NotParquet, pinned, without_rows
+from dpsql.engines.lake.refusals import BucketRefused
 from dpsql.engines.place import PinnedFile
 
-_NODE, _BYTES = "node ", "bytes "
+_NODE, _BYTES, _AS_READ = "node ", "bytes ", "as read "
 _TABLE, _FILES = "table in ", "files in "
 _DIGITS: Final = 64  # of SHA-256; Spark's files are pinned by times, which are shorter
 
@@ -40,6 +44,9 @@ def kept_identities(files: Iterable[PinnedFile]) -> set[str]:
 
 
 def _identities(file: PinnedFile) -> list[str]:
+    if is_in_bucket(file.path):
+        footer = [f"{_AS_READ}{file.size} {footer_of(file)}"] if len(footer_of(file)) == _DIGITS else []
+        return [*(f"path {path}" for path in spellings(file.path)), *footer]
     if not file.path.startswith("/"):
         return [f"path {file.path}"]
     found = [f"path {os.path.realpath(file.path)}", *_node(file.path)]
@@ -76,17 +83,34 @@ def held_and_near(holds: Iterable[str], files: Iterable[PinnedFile]) -> tuple[se
 
 def without_empty(cursor: duckdb.DuckDBPyConnection, shared: Mapping[str, str]) -> dict[str, str]:
     """Identities with their paths, without the bytes of files that have no row: such files of one writer are alike."""
-    paths = sorted({path for identity, path in shared.items() if identity.startswith(_BYTES)})
+    alike = (_BYTES, _AS_READ)
+    paths = sorted({path for identity, path in shared.items() if identity.startswith(alike)})
     empty: set[str] = set()
     if paths:
         with suppress(NotParquet):
             empty = without_rows(cursor, paths)
-    return {identity: path for identity, path in shared.items() if not (identity.startswith(_BYTES) and path in empty)}
+    return {identity: path for identity, path in shared.items() if not (identity.startswith(alike) and path in empty)}
+
+
+def is_as_read(identities: Iterable[str]) -> bool:
+    """Whether some are of files in a bucket, of whose bytes nothing is known but what DuckDB reads of the footer."""
+    return any(identity.startswith(_AS_READ) for identity in identities)
+
+
+def as_read(cursor: duckdb.DuckDBPyConnection, files: Iterable[PinnedFile]) -> dict[str, str]:
+    """What tells files of this machine from those of a bucket, each with its path; nothing of files that went."""
+    identities: dict[str, str] = {}
+    for file in files:
+        with suppress(NotParquet, BucketRefused):
+            if file.path.startswith("/"):
+                (footer,) = footers_as_read(cursor, [file.path]).values()
+                identities[f"{_AS_READ}{pinned(file.path).size} {footer}"] = file.path
+    return identities
 
 
 def has_file_twice(paths: Sequence[str]) -> bool:
     """Whether two of some paths lead to one file."""
-    nodes = [identity for path in paths for identity in _node(path)]
+    nodes = [identity for path in paths for identity in (spellings(path)[:1] if is_in_bucket(path) else _node(path))]
     return len(set(nodes)) < len(nodes)
 
 

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 import duckdb
 
 from dpsql.engines.external import Registered
+from dpsql.engines.lake.addresses import checked_pattern, is_in_bucket, spellings
+from dpsql.engines.lake.bucket import listed
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import check_alike, hive_values, schemas
 from dpsql.engines.lake.identity import has_file_twice
@@ -39,9 +41,10 @@ class ParquetEngine(LakeEngine):
         constants = tuple(name for name in folders[0] if name not in in_files)  # a file knows better
         columns = (*inside, *(Column(name, "VARCHAR", nullable=True) for name in constants))
         return registered(
+            self._cursor,
             Reading(columns, constants, union=union),
             {path: {name: folder[name] for name in constants} for path, folder in zip(paths, folders, strict=True)},
-            address="\n".join(sorted(patterns)),
+            address="\n".join(sorted(spellings(p)[0] if is_in_bucket(p) else p for p in patterns)),
             relation={"files": patterns},
             identity=tuple(given.get("identity", ())),
             public="parquet files",
@@ -51,15 +54,10 @@ class ParquetEngine(LakeEngine):
         """The files that the patterns name now, in order, each once."""
         found: dict[str, None] = {}
         for pattern in patterns:
-            try:
-                rows = self._cursor.execute("SELECT file FROM glob(?) ORDER BY 1", [pattern]).fetchall()
-            except duckdb.InterruptException:
-                raise
-            except duckdb.Error:
-                raise InvalidArgument(f"files is {pattern!r}: it cannot be listed") from None
-            if not rows:
+            paths = listed(self._cursor, pattern) if is_in_bucket(pattern) else self._listed(pattern)
+            if not paths:
                 raise InvalidArgument(f"files is {pattern!r}: there is no such file")
-            found |= dict.fromkeys(path for (path,) in rows)
+            found |= dict.fromkeys(paths)
         if has_file_twice(list(found)):
             raise InvalidArgument(
                 "files: two of the paths lead to one file, by a link or another spelling, and its rows would count "
@@ -67,9 +65,23 @@ class ParquetEngine(LakeEngine):
             )
         return list(found)
 
+    def _listed(self, pattern: str) -> list[str]:
+        """The files of this machine that a pattern names."""
+        try:
+            rows = self._cursor.execute("SELECT file FROM glob(?) ORDER BY 1", [pattern]).fetchall()
+        except duckdb.InterruptException:
+            raise
+        except duckdb.Error:
+            raise InvalidArgument(f"files is {pattern!r}: it cannot be listed") from None
+        return [path for (path,) in rows]
+
 
 def _absolute(files: Sequence[str] | None) -> list[str]:
     """The patterns, so that they mean the same in any folder."""
     if not files:
         raise InvalidArgument("files is missing: give a path or a pattern, or a list of them")
-    return [str(Path(local(pattern, f"files {pattern.partition('?')[0]!r}")).absolute()) for pattern in files]
+    return [checked_pattern(pattern) if is_in_bucket(pattern) else _here(pattern) for pattern in files]
+
+
+def _here(pattern: str) -> str:
+    return str(Path(local(pattern, f"files {pattern.partition('?')[0].rpartition('@')[2]!r}")).absolute())

@@ -21,6 +21,7 @@ from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.external import check_case
+from dpsql.engines.lake.refusals import refusal_of
 from dpsql.engines.source import Column, Source
 from dpsql.errors import DpsqlError
 
@@ -144,7 +145,9 @@ def columns_of(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str], *, union
         rows = cursor.execute(sql, [list(paths)]).fetchall()
     except duckdb.InterruptException:
         raise
-    except duckdb.Error:
-        raise DpsqlError("DuckDB cannot read the files: they are encrypted, cut off, or of another format") from None
+    except duckdb.Error as error:
+        raise refusal_of(error, paths) or DpsqlError(
+            "DuckDB cannot read the files: they are encrypted, cut off, or of another format"
+        ) from None
     check_case([row[0] for row in rows], DpsqlError, " of the files")
     return [Column(name, kind, nullable=True) for name, kind, *_ in rows]

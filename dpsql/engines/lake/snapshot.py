@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
+
+import duckdb
 
 from dpsql.engines.external import Registered
-from dpsql.engines.lake.files import pinned
+from dpsql.engines.lake.addresses import is_in_bucket
+from dpsql.engines.lake.bucket import changed_there, pinned_there
+from dpsql.engines.lake.files import is_same, pinned
 from dpsql.engines.lake.identity import table_in
 from dpsql.engines.lake.rows import Reading
 from dpsql.engines.place import PinnedFile
@@ -17,6 +21,10 @@ from dpsql.errors import InvalidArgument
 
 Constants = Mapping[str, str | None]
 """Texts of the columns that are the same in all rows of a file, by name; None for NULL."""
+_NOT_HERE: Final = "dpsql reads files of this machine: mount the bucket, or copy the snapshot"
+_BY_SECRET: Final = (
+    "an object has one address, so say s3://bucket/key, after CREATE SECRET (TYPE s3, ENDPOINT '…', URL_STYLE 'path')"
+)
 
 
 def digest_of(files: Iterable[PinnedFile]) -> str:
@@ -37,13 +45,36 @@ def local(address: str, what: str) -> str:
     if "://" in path:
         kind = path.partition("://")[0]
         raise InvalidArgument(
-            f"{what} has files at {kind}://…, and dpsql reads files of this machine: mount the bucket, or copy the "
-            "snapshot"
+            f"{what} has files at {kind}://…: {_BY_SECRET if kind in ('http', 'https') else _NOT_HERE}"
         )
     return path
 
 
+def changed(cursor: duckdb.DuckDBPyConnection, files: Sequence[PinnedFile]) -> bool:
+    """Whether a file is not what was pinned.
+
+    Args:
+        cursor: of the host, which reads those of buckets.
+        files: as they were pinned.
+
+    Raises:
+        DpsqlError: a bucket does not let them be looked at.
+    """
+    there = [file for file in files if is_in_bucket(file.path)]
+    here = (file for file in files if not is_in_bucket(file.path))
+    return not all(map(is_same, here)) or changed_there(cursor, there)
+
+
+def _pinned(cursor: duckdb.DuckDBPyConnection, files: Mapping[str, Constants]) -> list[PinnedFile]:
+    """Files as they are now, in order."""
+    texts = {path: json.dumps(dict(values), sort_keys=True) for path, values in files.items()}
+    there = pinned_there(cursor, {path: text for path, text in texts.items() if is_in_bucket(path)})
+    by_path = {file.path: file for file in there}
+    return [by_path[path] if path in by_path else pinned(path, text) for path, text in texts.items()]
+
+
 def registered(
+    cursor: duckdb.DuckDBPyConnection,
     reading: Reading,
     files: Mapping[str, Constants],
     *,
@@ -57,6 +88,7 @@ def registered(
     """What is stored of a snapshot.
 
     Args:
+        cursor: of the host.
         reading: how its files are read.
         files: their paths, in order, each with its constants.
         address: what tells the table from all others.
@@ -71,7 +103,7 @@ def registered(
         NotParquet: a file cannot be read.
     """
     _check_identity(reading, identity)
-    found = [pinned(path, json.dumps(dict(values), sort_keys=True)) for path, values in files.items()]
+    found = _pinned(cursor, files)
     names = [column.name for column in reading.columns]
     pin = {
         **replace(reading, empty=not files).pinned(),
