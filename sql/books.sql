@@ -74,7 +74,7 @@ CREATE TABLE IF NOT EXISTS dpsql.source_file (
   number    BIGINT NOT NULL,
   path      VARCHAR NOT NULL,
   size      BIGINT NOT NULL,
-  footer    VARCHAR NOT NULL, -- SHA-256 of it
+  footer    VARCHAR NOT NULL, -- SHA-256 of it; in a bucket after the time of the file's last change
   constants VARCHAR NOT NULL, -- JSON: columns that are the same in all its rows and not in the file, as texts
   PRIMARY KEY (source, number)
 );

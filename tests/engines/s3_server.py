@@ -72,9 +72,14 @@ class Server:
         self._call("DELETE", f"/{path}")
 
     @contextmanager
-    def fault(self, after: int = 0, *, status: int = 0, swap: str = "", by: str = "") -> Iterator[None]:
-        """While inside, of requests for objects those after so many fail; or an object is replaced by a copy then."""
-        self._call("PUT", f"{FAULTS}?after={after}&status={status}&swap={swap}&by={by}")
+    def fault(
+        self, after: int = 0, *, status: int = 0, swap: str = "", by: str = "", token: str = ""
+    ) -> Iterator[None]:
+        """While inside, of requests for objects those after so many fail; or an object is replaced by a copy then.
+
+        With a token those fail that are signed with it.
+        """
+        self._call("PUT", f"{FAULTS}?after={after}&status={status}&swap={swap}&by={by}&token={token}")
         try:
             yield
         finally:
@@ -140,6 +145,9 @@ class Faulty:
                 due = self.seen > int(self.fault["after"])
                 if due and "swap" in self.fault:
                     self._replace(self.fault.pop("swap"), self.fault["by"])
+            token = self.fault.get("token")
+            if token is not None and environment.get("HTTP_X_AMZ_SECURITY_TOKEN") != token:
+                due = False
             if due and int(self.fault["status"]):
                 start(f"{self.fault['status']} Fault", [("Content-Type", "application/xml")])
                 return [b"<Error><Code>Fault</Code><Message>of a test</Message></Error>"]

@@ -141,7 +141,7 @@ def test_counts_of_any_table_are_the_references(where, tmp_path):
         names = st.lists(st.sampled_from(sorted(known_cases(place))), min_size=1, max_size=3, unique=True)
 
         @settings(
-            max_examples=2 if where.startswith("spark") else 25,
+            max_examples=2 if where.startswith("spark") else 5 if "bucket" in where else 25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
         )

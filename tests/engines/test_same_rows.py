@@ -201,6 +201,8 @@ def test_files_that_spark_reads_are_known_by_the_same(lake):
     of_spark = [identities_of([PinnedFile(str(p), 1, "1764103539000000")]) for p in (link / "1.parquet", copy)]
     assert len(of_spark[0].keys() & identities_of([PinnedFile(str(path), 1, "")]).keys()) == 3
     assert {kind.split()[0] for kind in of_spark[1].keys() & of_spark[0].keys()} == {"bytes"}
-    assert [*identities_of([PinnedFile("s3a://lake/1.parquet", 1, "1764103539000000")])] == [
-        "path s3a://lake/1.parquet"
+    in_bucket = [*identities_of([PinnedFile("s3a://lake/1.parquet", 1, "1764103539000000")])]
+    assert in_bucket == [f"path {scheme}://lake/1.parquet" for scheme in ("s3", "s3a", "s3n")]
+    assert [*identities_of([PinnedFile("hdfs://lake/1.parquet", 1, "1764103539000000")])] == [
+        "path hdfs://lake/1.parquet"
     ]

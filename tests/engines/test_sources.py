@@ -215,6 +215,28 @@ def test_what_was_charged_goes_on_when_the_files_are_back(visits, lake, monkeypa
     assert spent(visits) == paid
 
 
+@pytest.mark.medium
+def test_rows_of_a_file_that_is_replaced_after_the_charge_are_not_counted(visits, lake, monkeypatch):
+    """Whether marginals are counted once or from stored codes; the file that comes back counts, at no cost."""
+    from dpsql.release import pipeline
+
+    path = lake / "1.parquet"
+    kept = path.read_bytes()
+    for epsilon, call in (
+        (5.0, "dp_query('SELECT count(*) FROM visits', epsilon := 5)"),
+        (6.0, "dp_synthesize('visits', epsilon := 6, mechanism := 'direct')"),
+    ):
+        before = spent(visits) or 0
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline, "check_unchanged", lambda *_: write(lake, 1, ROWS.format(0, 900)))
+            with pytest.raises(DpsqlError, match="files of 'visits' are not what they were"):
+                visits.sql(f"FROM {call}").fetchall()
+        assert spent(visits) == pytest.approx(before + epsilon)
+        path.write_bytes(kept)
+        assert len(visits.sql(f"FROM {call}").fetchall()) in (1, *range(200, 400))
+        assert spent(visits) == pytest.approx(before + epsilon)
+
+
 # --- refused ----------------------------------------------------------------------------------------------------------
 
 
@@ -282,7 +304,7 @@ def test_a_stub_that_was_renamed_says_so(visits):
         ({"engine": "iceberg", "relation": "nowhere.json"}, "there is no such Iceberg table as a file of metadata"),
         ({"engine": "iceberg", "relation": "a.b", "catalog": "c"}, "in catalog 'c' of pyiceberg's configuration"),
         ({"files": "nowhere/*.parquet"}, "there is no such file"),
-        ({"files": "s3://bucket/*.parquet?token=canary"}, "reads files of this machine"),
+        ({"files": "s3://bucket/*.parquet?token=canary"}, "CREATE SECRET"),
         ({"sample": 10}, "give both"),
         ({"sample": 10, "rows": 10}, "which is all"),
         ({"sample": 0, "rows": 10}, "sample is 0: give 1"),

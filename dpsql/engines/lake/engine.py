@@ -6,7 +6,7 @@ DuckDB counts the files with the SQL by which it counts its own tables, so all q
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -30,6 +30,7 @@ from dpsql.engines.lake.refusals import BucketRefused, refusal_of
 from dpsql.engines.lake.rows import close_rows, open_rows, rows_of
 from dpsql.engines.lake.snapshot import changed
 from dpsql.engines.named_by_host import NamedByHost
+from dpsql.engines.place import PinnedFile
 from dpsql.engines.protocol import CountingFailed, CountingRefused, UnitBound
 from dpsql.engines.source import Source
 
@@ -56,13 +57,18 @@ def as_pinned(cursor: Cursor, source: Source) -> Iterator[None]:
     try:
         yield
     except CountingFailed as failed:
-        with suppress(duckdb.Error, BucketRefused):  # a transaction may be over, and takes no statement
-            if changed(cursor, files):
-                raise OtherFiles(source.name) from None
-        refused = refusal_of(failed.__context__, [file.path for file in files])
-        raise failed if refused is None else refused from None
+        raise _reason(cursor, source, files, failed) from None
     if changed(cursor, files):
         raise OtherFiles(source.name)
+
+
+def _reason(cursor: Cursor, source: Source, files: Sequence[PinnedFile], failed: CountingFailed) -> CountingFailed:
+    """Why a count failed, as far as that follows from no row."""
+    refused = refusal_of(failed.__context__, [file.path for file in files])
+    with suppress(duckdb.Error, BucketRefused):  # a transaction may be over, and takes no statement
+        if changed(cursor, files):
+            return OtherFiles(source.name)
+    return refused or failed
 
 
 class FilesCounter(DuckDBCounter):
@@ -74,8 +80,12 @@ class FilesCounter(DuckDBCounter):
     @classmethod
     def of(cls, cursor: Cursor, source: Source, *how: Any, **options: Any) -> FilesCounter:
         """A counter of the files of a source."""
-        with constant_errors():
-            view = open_rows(cursor, source)
+        files = files_of(cursor, source)
+        try:
+            with constant_errors():
+                view = open_rows(cursor, source)  # DuckDB reads the columns of a file
+        except CountingFailed as failed:
+            raise _reason(cursor, source, files, failed) from None
         counter = cls(cursor, view, *how, **options)
         counter._view, counter._pin = view, source
         return counter
