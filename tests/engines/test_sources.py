@@ -406,21 +406,50 @@ def test_partitions_and_versions_of_a_delta_table(db, tmp_path):
     assert [(row[0], round(row[2], -1)) for row in counted] == [("a b/%", 40), ("ü", 40), (None, 40)]
 
 
-@pytest.mark.parametrize(("feature", "says"), [("deletionVectors", "REORG TABLE"), ("columnMapping", "columnMapping")])
-def test_delta_features_that_change_the_rows_are_refused(db, tmp_path, feature, says):
-    """As a writer of another engine would declare them in the log."""
-    delta_table(tmp_path / "d")
-    log = tmp_path / "d" / "_delta_log" / f"{0:020}.json"
+def declared(folder, *features):
+    """The actions of a Delta table's first version, with features as a writer of another engine would declare them."""
+    log = folder / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
         if "protocol" in action:
             action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7} | {
-                "readerFeatures": [feature],
-                "writerFeatures": [feature],
+                "readerFeatures": features,
+                "writerFeatures": features,
             }
     log.write_text("\n".join(map(json.dumps, actions)))
-    with pytest.raises(InvalidArgument, match=says):
+    return actions
+
+
+@pytest.mark.parametrize("feature", ["columnMapping", "typeWidening"])
+def test_delta_features_that_change_the_rows_are_refused(db, tmp_path, feature):
+    delta_table(tmp_path / "d")
+    declared(tmp_path / "d", feature)
+    with pytest.raises(InvalidArgument, match=f"DROP FEATURE {feature}"):
         db.source("t", "delta", relation=str(tmp_path / "d"))
+
+
+@pytest.mark.medium
+def test_deletion_vectors_are_refused_only_where_a_file_has_one(db, tmp_path):
+    """The vector is the example of Delta's protocol: rows 3, 4, 7, 11, 18 and 29 of the file are deleted."""
+    import deltalake
+
+    if not hasattr(deltalake.DeltaTable, "deletion_vectors"):
+        pytest.skip("this deltalake does not read deletion vectors")
+    folder = tmp_path / "d"
+    delta_table(folder)
+    (add,) = [action["add"] for action in declared(folder, "deletionVectors", "variantType") if "add" in action]
+    assert db.source("t", "delta", relation=str(folder)).pin == "delta, version 0"
+    db.protect("t", epsilon=100.0, delta=1e-9)
+    assert abs(rows_of(db, "t", 20.0) - 120) < 5
+    vector = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
+    vector |= {"sizeInBytes": 40, "cardinality": 6}
+    gone = {"path": add["path"], "deletionTimestamp": 1, "dataChange": True}
+    newer = [{"remove": gone}, {"add": add | {"deletionVector": vector}}]
+    (folder / "_delta_log" / f"{1:020}.json").write_text("\n".join(map(json.dumps, newer)))
+    with pytest.raises(InvalidArgument, match="deletionVectors.*REORG TABLE"):
+        db.source("t")
+    assert abs(rows_of(db, "t", 21.0) - 120) < 5  # the pin is that of version 0
+    assert db.source("t", snapshot=0).pin == "delta, version 0"
 
 
 @pytest.fixture

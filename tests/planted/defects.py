@@ -223,6 +223,7 @@ DEFECTS = (
     Defect("a file is not looked at after it was read", "dpsql/engines/lake/engine.py", "        raise _reason(cursor, source, files, failed) from None\n    if changed(cursor, files):", "        raise _reason(cursor, source, files, failed) from None\n    if False:", ("tests/engines/test_sources.py", "tests/engines/test_bucket.py")),
     Defect("settings that hide a new file are taken", "dpsql/engines/lake/bucket.py", "        if str(value).lower() != _SAFE[name].lower():", "        if False:", ("tests/engines/test_bucket.py",)),
     Defect("a missing extension has DuckDB's words", "dpsql/engines/lake/bucket.py", "        except duckdb.Error:\n            version", "        except MemoryError:\n            version", ("tests/engines/test_bucket.py",)),
+    Defect("deleted rows of Delta are counted", "dpsql/engines/lake/delta.py", "return any(batch.num_rows for batch in table.deletion_vectors())", "return False", ("tests/engines/test_sources.py",)),
     Defect("what a pin read before is free", "dpsql/books/tables/sources.py", "    keep_past(books, key)\n", "", ("tests/engines/test_same_rows.py",)),
     Defect("files that a table wrote anew are free", "dpsql/books/tables/same_rows.py", ", *held_and_near(holds, found.files)[1]}", "}", ("tests/engines/test_same_rows.py",)),
     Defect("one file is read twice", "dpsql/engines/lake/parquet.py", "        if has_file_twice(list(found)):\n", "        if False:\n", ("tests/engines/test_same_rows.py",)),

@@ -1,7 +1,8 @@
 """Delta tables as a source: the files of one version, by the package `deltalake`, without an extension of DuckDB.
 
 The values of partition columns are in the log and not in the files, so they are constants of each file. A table with a
-feature that changes which rows or columns a file has is refused: deletion vectors, column mapping.
+feature that changes which rows or columns a file has is refused: column mapping, and deletion vectors where a file of
+the version has one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dpsql.engines.source import Column
 from dpsql.errors import DpsqlError, InvalidArgument
 
 _HARMLESS: Final = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+_OF_VARIANTS: Final = frozenset({"variantType", "variantType-preview", "variantShredding-preview"})
 _TYPES: Final = {
     "string": "VARCHAR",
     "long": "BIGINT",
@@ -93,8 +95,15 @@ def _opened(folder: Path, version: int | None) -> Any:
 
 
 def _check_features(table: Any) -> None:
-    """Refuse a table whose files do not tell by themselves which rows and columns it has."""
+    """Refuse a table whose files do not tell by themselves which rows and columns this version of it has.
+
+    Many tables list deletion vectors though no file has one, as those that Databricks makes.
+    """
     features = set(table.protocol().reader_features or ())
+    if "deletionVectors" in features and not _has_deletions(table):
+        features.remove("deletionVectors")
+    if '"variant"' not in table.schema().to_json():
+        features -= _OF_VARIANTS
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         features.add("columnMapping")
     for feature in sorted(features - _HARMLESS):
@@ -106,6 +115,14 @@ def _check_features(table: Any) -> None:
             f"the Delta table uses the feature {feature!r}, with which its files do not have its rows as they are: say "
             f"{mended} in the engine that writes it"
         )
+
+
+def _has_deletions(table: Any) -> bool:
+    """Whether a file of this version has a deletion vector, as far as that can be told."""
+    try:
+        return any(batch.num_rows for batch in table.deletion_vectors())
+    except Exception:  # of an older package, which has no such thing; or the vector is not there
+        return True
 
 
 def _files(table: Any, folder: Path, partitions: list[str]) -> dict[str, Constants]:
