@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from dpsql.core.domain import Clique
@@ -37,9 +39,20 @@ class Workload:
         >>> Workload((("a", "b"), ("b", "c")), (), ((("a", "b"), 3.0),)).weight(("b",))
         3.0
         """
-        known = dict(self.weights)
-        above = [known.get(f, 1.0) for f in self.families if set(clique) <= set(clique_of(f))] if known else []
-        return max(above, default=1.0)
+        if not self.weights:
+            return 1.0
+        columns, (fewest, *_) = {*clique}, sorted((self._weights_of[name] for name in clique or ("",)), key=len)
+        return max((weight for names, weight in fewest if columns <= names), default=1.0)
+
+    @cached_property
+    def _weights_of(self) -> defaultdict[str, list[tuple[frozenset[str], float]]]:
+        """The weights of the families that have a column, beside their columns: a tree has thousands of pairs."""
+        weights, found = dict(self.weights), defaultdict[str, list[tuple[frozenset[str], float]]](list)
+        for family in self.families:
+            names = frozenset(clique_of(family))
+            for name in names or ("",):
+                found[name].append((names, weights.get(family, 1.0)))
+        return found
 
     @property
     def needed(self) -> tuple[Clique, ...]:

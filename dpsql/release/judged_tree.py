@@ -7,7 +7,8 @@
     apart      tables of two branches, which no join brings together
 
 A join can be trusted where nine of ten of its pairs are reliable, and partly where half of them are. GROUP BYs of a
-column on either side are then as they were measured. All of it is made of released values.
+column on either side are then as they were measured. All of it is made of released values. Pairs that are not measured
+because they follow from others (`UnitRow.workload`) count neither way.
 """
 
 from __future__ import annotations
@@ -199,11 +200,17 @@ class _Sorting:
             elif self._row.slots[place].nth == 0 and self._row.slots[place].role is None and below.role is None:
                 self._links[below.link.child].error = column.error
         reliable = {pair.clique: pair.state in ("kept", "likely") for pair in judgement.pairs}
-        if judgement.unmeasured_pairs or judgement.skipped_pairs:  # which are not reliable
-            reliable = dict.fromkeys(itertools.combinations(self._row.domain.names, 2), False) | reliable
+        if judgement.unmeasured_pairs or judgement.skipped_pairs:  # those of the workload are not reliable
+            reliable = dict.fromkeys(self._pairs_to_measure(), False) | reliable
         for clique, is_reliable in reliable.items():
             self._add(clique, is_reliable=is_reliable)
         return JudgedTree(tuple(self._tables.values()), tuple(self._links.values()), tuple(self._joins.values()))
+
+    def _pairs_to_measure(self) -> list[Clique]:
+        """The pairs that a release is to answer, in the order of the domain; others follow from them."""
+        wanted = {frozenset(clique) for clique in self._row.workload().cliques}
+        pairs = itertools.combinations(self._row.domain.names, 2)
+        return [pair for pair in pairs if frozenset(pair) in wanted]
 
     def _number_of(self, name: str) -> str | None:
         """The table below whose rows a column counts; None of a column of a table."""

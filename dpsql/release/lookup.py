@@ -94,10 +94,12 @@ def _look_up_linked(request: Request, books: Books, asked: Source) -> TableFacts
     members = look_up_members(books, asked, account)
     if members.tree.root == UNITS:
         account = replace(account, neighbours=Neighbours.UNITS)
-    domain, source = members.unit_row.domain, members.first
+    row, source = members.unit_row, members.first
+    domain, workload, before = row.domain, row.workload(), row.former_workload()
     check_rows_fit(request.rows, domain)
     alone = alone_for(books, request.by)
-    return TableFacts(source, account, domain, members.unit_row.workload(), alone=alone, linked=members)
+    meant = None if before == workload else before
+    return TableFacts(source, account, domain, workload, alone=alone, before=meant, linked=members)
 
 
 def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[str, ...] | None:

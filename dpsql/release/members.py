@@ -95,8 +95,8 @@ def check_request(request: Request) -> None:
     for name in ("columns", "prior", "workload"):
         if getattr(request, name) is not None:
             raise InvalidArgument(
-                f"linked := true is of all columns of its tables, and its workload is all pairs of columns of a unit's "
-                f"rows: leave {name} out"
+                f"linked := true is of all columns of its tables, and its workload is given by their links: leave "
+                f"{name} out"
             )
 
 

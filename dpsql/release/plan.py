@@ -51,8 +51,8 @@ class TableFacts:
         alone: the user whose release it is alone; empty where it is the owner's, or users share releases.
         cannot: counts that the table's engine cannot make, each with what works instead.
         rates: how fast that engine counts; None of a table of the database itself.
-        before: what the workload meant to an earlier version, to which sums stood for the marginals of what they read;
-            None where that is the same.
+        before: what the workload meant to an earlier version, to which sums stood for the marginals of what they read,
+            and linked tables for all pairs of columns; None where that is the same.
         keys: the columns by which rows of a linked table lead to the table above.
         linked: the tables of a linked release, whose root is `source` and whose rows of units have `domain`.
     """

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from dpsql.core.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.names import fold
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.unit_row import UnitRow
@@ -73,10 +73,14 @@ class Scenario:
         """The columns that may have more than one value."""
         return frozenset(one.name for one in self.domain if one.regular + (one.other is not None) > 1)
 
-    @property
+    @cached_property
     def pairs(self) -> int:
-        """How many pairs of those there are."""
-        return math.comb(len(self.varying), 2)
+        """How many pairs of those there are; of linked tables those that are measured, for others follow from them."""
+        return math.comb(len(self.varying), 2) if self.unit_row is None else len(self._measured)
+
+    @cached_property
+    def _measured(self) -> list[Clique]:
+        return [clique for clique in self.workload.cliques if len(clique) == 2 and self.varying.issuperset(clique)]
 
     @cached_property
     def errors(self) -> dict[tuple[str, ...], float] | None:
@@ -106,6 +110,8 @@ class Scenario:
         """The part of a column's pairs that will be reliable; 0 where it has none, or no plan says."""
         errors = [error for clique, error in (self.errors or {}).items() if column in clique]
         others = len(self.varying - {column})
+        if self.unit_row is not None:
+            others = sum(column in clique for clique in self._measured)
         return sum(error <= RELIABLE for error in errors) / others if column in self.varying and others else 0.0
 
     def _is_pair(self, measurement: PlannedMeasurement) -> bool:
