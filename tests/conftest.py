@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import dpsql
+from dpsql.mechanisms.own import load_file
 from tests import seeds
 from tests.seeds import seeded_entropy
 
@@ -38,12 +39,15 @@ settings.load_profile("fixed")  # the same examples each time, so that no change
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--tiers` lists each test above its tier of CPU time; with `--system-noise` none has a seed."""
+    parser.addoption("--load", action="append", default=[], help="a file of mechanisms that are tested as dpsql's own")
     parser.addoption("--tiers", action="store_true", help="list the tests that are above their tier of CPU time")
     parser.addoption("--system-noise", action="store_true", help="noise of the system, not of a seed: before a release")
 
 
-def pytest_configure() -> None:
-    """What tests draw is of a seed, see `tests.seeds`."""
+def pytest_configure(config: pytest.Config) -> None:
+    """What tests draw is of a seed, see `tests.seeds`; mechanisms from outside come before the tests are found."""
+    for path in config.getoption("load"):
+        load_file(path)
     seeds.install()
 
 

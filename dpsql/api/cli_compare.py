@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
-from dpsql.api.database_file import open_database
+from dpsql.api.database_file import LOAD, open_database
 
 PLACE: Final = 46
 _EPILOG: Final = (
@@ -27,7 +27,7 @@ def add_commands(commands: Any) -> None:
         nargs="+",
         required=True,
         metavar="NAME",
-        help="all, or names such as mwem:rounds=5,noise=gaussian",
+        help="all, or names such as mwem:rounds=5|10,noise=gaussian",
     )
     compare.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0], metavar="E", help="0.1 1 10")
     compare.add_argument("--runs", type=int, default=3, help="of each; default: 3")
@@ -40,12 +40,26 @@ def add_commands(commands: Any) -> None:
         "--vary", metavar="OPTION=A,B", help="an option of all mechanisms, rows, or prior_rows: rounds=5,10,25"
     )
     compare.add_argument("--seconds", type=float, default=600.0, help="after which a run is ended; default: 600")
+    compare.add_argument("--delta", type=float, help="of the copy's account; by default the table's")
+    compare.add_argument("--load", **LOAD)
+    compare.add_argument(
+        "--label",
+        action="append",
+        nargs=2,
+        metavar=("NAME", "LABEL"),
+        help="what a mechanism is called; may be repeated",
+    )
+    compare.add_argument(
+        "--best-of",
+        metavar="FIGURE",
+        help="largest, l1 or rmse: of each mechanism the setting with the least, chosen on the real rows",
+    )
     compare.add_argument("--output", required=True, metavar="FOLDER", help="for the runs and pictures")
     compare.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> None:
-    with open_database(options.database) as db:
+    with open_database(options.database, load=options.load) as db:
         found = db.compare(
             options.table,
             options.mechanisms,
@@ -59,6 +73,10 @@ def _run(options: argparse.Namespace) -> None:
             groups=options.groups.split(",") if options.groups else (),
             vary=options.vary,
             seconds=options.seconds,
+            delta=options.delta,
+            load=options.load or (),
+            labels=dict(options.label or ()),
+            best_of=options.best_of,
         )
     print(found)
-    print(f"\n{Path(options.output)}: runs.jsonl, comparison.csv, .svg, .png, PRIVATE: do not publish them")
+    print(f"\n{Path(options.output)}: runs.jsonl, runs/, comparison.csv, .svg, .png, PRIVATE: do not publish them")

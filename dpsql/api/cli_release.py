@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api.cli_report import said_of
-from dpsql.api.database_file import open_database
+from dpsql.api.database_file import LOAD, open_database
 from dpsql.errors import DpsqlError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def add_commands(commands: Any) -> None:
     synthesize.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="of the mechanism; may be repeated"
     )
+    synthesize.add_argument("--load", **LOAD)
     synthesize.add_argument("--prior", help="a public table, view or earlier release of the database to lean on")
     synthesize.add_argument("--rows", type=int, help="by default the measured total")
     synthesize.add_argument(
@@ -75,7 +76,7 @@ def _synthesize(options: argparse.Namespace) -> None:
         given["linked"] = True
     elif Path(options.output).suffix not in (".csv", ".parquet"):
         raise DpsqlError(f"--output is {options.output!r}: give a .csv or .parquet file")
-    with open_database(options.database) as db:
+    with open_database(options.database, load=options.load) as db:
         _predict(db.forecast(options.table, options.epsilon, assume_rows=options.assume_rows, **given), options)
         release = db.synthesize(options.table, options.epsilon, **given)
         written = _written(release, Path(options.output), "csv" if options.csv else "parquet")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api import output
-from dpsql.api.database_file import check_there, open_database
+from dpsql.api.database_file import LOAD, check_there, open_database
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def add_commands(commands: Any) -> None:
     output.add_options(sql)
     sql.add_argument("--create", action="store_true", help="make the database file if it is missing")
     sql.add_argument("--no-owner", action="store_true", help="refuse dp_protect, dp_domain and dp_constraint")
+    sql.add_argument("--load", **LOAD)
     sql.set_defaults(run=_run)
 
 
@@ -86,7 +87,7 @@ def _run(options: argparse.Namespace) -> None:
     if is_new and not options.create and not any(statement.creates for statement in statements):
         check_there(path, "; a statement that creates something makes one, and so does --create")
     shown = with_rows if form.kind == "table" else with_rows[-1:]
-    with open_database(path, owner=not options.no_owner, create=True) as db:
+    with open_database(path, owner=not options.no_owner, create=True, load=options.load) as db:
         if is_new and form.kind == "table" and form.file is None:
             print(f"{path}: a new database file")
         declared = _Declared()

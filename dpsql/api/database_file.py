@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.errors import DpsqlError
 
 if TYPE_CHECKING:
     from dpsql.api.database import Database
 
+LOAD: Final[dict[str, Any]] = {
+    "action": "append",
+    "metavar": "FILE",
+    "help": "a Python file of mechanisms; may be repeated",
+}
+"""The option `--load` of a command."""
 
-def open_database(path: str, *, owner: bool = True, create: bool = False) -> Database:
+
+def open_database(
+    path: str, *, owner: bool = True, create: bool = False, load: Sequence[str] | None = None
+) -> Database:
     """Open a database file for a command.
 
     Args:
         path: of the file, or `:memory:`.
         owner: whether the owner's functions can be called.
         create: whether to make the file if it is missing.
+        load: files of mechanisms, which come before the rest of dpsql, because SQL learns their options then.
 
     Raises:
-        DpsqlError: there is no such file, or see `connect`.
+        DpsqlError: there is no such file, see `load_file`, or see `connect`.
     """
+    for file in load or ():
+        from dpsql.mechanisms.own import load_file
+
+        load_file(file)
     from dpsql.api.database import connect
 
     if path != ":memory:" and not create:

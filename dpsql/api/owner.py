@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from dpsql.api.arguments import arguments_of
-from dpsql.api.comparing.compare import Compared, Settings, compare
+from dpsql.api.comparing.compare import compare
 from dpsql.api.comparing.comparison import Comparison
+from dpsql.api.comparing.settings import Compared, Settings
 from dpsql.api.evaluated_tree import TreeEvaluation, evaluate_release_of_tree
 from dpsql.api.linking import Linking
 from dpsql.api.release import Release
@@ -271,11 +272,14 @@ class Owner(Linking):
 
         Args:
             table: the protected table.
-            mechanisms: each a name, or `name:option=value,option=value`; `all` stands for every name.
+            mechanisms: each a name, or `name:option=value,option=value`; `all` stands for every name,
+                `rounds=5|10` for two settings.
             folder: where every run is written when it has ended; the same call goes on from there. By default nowhere.
             **settings: `epsilons` (0.1, 1, 10), `runs` of each (3), `workloads` (the default one), `columns` (all),
                 `prior`, `target`, `groups`, `vary`, an option and its values such as `rounds=5,10`, and `seconds`,
-                after which a run is ended (600).
+                after which a run is ended (600). `delta` is another one than the table's, `load` files of mechanisms,
+                `labels` what mechanisms are called. `best_of`, `largest`, `l1` or `rmse`, draws the best setting of
+                each mechanism: it is chosen on the real rows, so it is an evaluation only.
 
         Returns:
             The figures, which print with a warning as a table of medians; `.df` has every run, `.plot()` draws them.

@@ -9,7 +9,8 @@ otherwise, so it cannot break the guarantee; see `dpsql.privacy.curator`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from functools import cache
@@ -175,6 +176,8 @@ class Mechanism(ABC):
 
 LATER: Final = MappingProxyType({"later": True})
 """Metadata of an option younger than books that are in use: at its default no part of a key, so that theirs stay."""
+RESERVED: Final = ("auto", "all")
+"""Names that stand for a choice of mechanisms."""
 _registry: dict[str, type[Mechanism]] = {}
 Registered = TypeVar("Registered", bound=type[Mechanism])
 
@@ -199,6 +202,29 @@ def register(name: str, *, when: str = "", package: str = "") -> Callable[[Regis
         return mechanism
 
     return decorate
+
+
+@contextmanager
+def registering(allowed: Collection[str] = ()) -> Iterator[list[str]]:
+    """Lists, at its end, what code from outside has registered; nothing stays of code that fails.
+
+    Args:
+        allowed: names that may be registered anew.
+
+    Raises:
+        InvalidArgument: it registers the name of another mechanism, or one that means something else.
+    """
+    before, names = dict(_registry), list[str]()
+    try:
+        yield names
+        names += [name for name, mechanism in _registry.items() if before.get(name) is not mechanism]
+        for name in names:
+            if name in RESERVED or not name.isidentifier() or (name in before and name not in allowed):
+                raise InvalidArgument(f"it registers {name!r}: give the mechanism another name, of letters and digits")
+    except BaseException:
+        _registry.clear()
+        _registry.update(before)
+        raise
 
 
 def registered() -> Mapping[str, type[Mechanism]]:

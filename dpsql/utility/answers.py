@@ -82,31 +82,65 @@ def answers(tables: Coded, asked: Sequence[Asked]) -> Answers:
     """
     if not asked:
         raise InvalidArgument("the workload asks for nothing: name at least one marginal")
-    largest = zeros = squares = 0.0
-    cells = linear = 0
-    l1 = []
-    for columns, of in asked:
-        if isinstance(of, Sums):
-            real, synthetic = _sums(tables, columns, of)
-            linear += len(real)
-            cells += len(real)
-        else:
-            real, synthetic = _marginal(tables, columns) if of is None else _thresholds(tables, columns, of)
-            cells += math.prod(tables.sizes[column] for column in columns)
-        gap = np.abs(real - synthetic)
-        largest, zeros = max(largest, float(gap.max())), max(zeros, float(np.abs(real).max()))
-        squares += float(gap @ gap)
-        if of is None:
-            l1.append(float(gap.sum()))
+    errors = [errors_of(tables, columns, of) for columns, of in asked]
+    l1 = [each.l1 for each in errors if each.l1 is not None]
     return Answers(
         marginals=len(l1),
         families=sum(isinstance(of, int) for _, of in asked),
-        linear=linear,
-        largest=largest,
-        zeros=zeros,
+        linear=sum(each.number for each, (_, of) in zip(errors, asked, strict=True) if isinstance(of, Sums)),
+        largest=max(each.largest for each in errors),
+        zeros=max(each.zeros for each in errors),
         l1=float(np.mean(l1)) if l1 else None,
-        rmse=math.sqrt(squares / cells),
+        rmse=math.sqrt(sum(each.squares for each in errors) / sum(each.number for each in errors)),
     )
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The errors of one marginal, family of thresholds or of linear queries.
+
+    Attributes:
+        number: of its queries.
+        largest: of their errors.
+        zeros: the same if every answer were 0.
+        l1: the sum of the errors; None but for a marginal.
+        squares: the sum of the squared errors.
+    """
+
+    number: int
+    largest: float
+    zeros: float
+    l1: float | None
+    squares: float
+
+
+def errors_of(tables: Coded, columns: tuple[int, ...], of: int | Sums | None) -> Errors:
+    """Compare the answers of both tables to one marginal or family; see `Asked`.
+
+    Raises:
+        InvalidArgument: a family of thresholds has too many cells.
+    """
+    if isinstance(of, Sums):
+        real, synthetic = _sums(tables, columns, of)
+        number = len(real)
+    else:
+        real, synthetic = _marginal(tables, columns) if of is None else _thresholds(tables, columns, of)
+        number = math.prod(tables.sizes[column] for column in columns)
+    return errors_between(real, synthetic, number, is_marginal=of is None)
+
+
+def errors_between(real: Fractions, answers: Fractions, number: int, *, is_marginal: bool) -> Errors:
+    """The errors of answers.
+
+    Args:
+        real: the true answers.
+        answers: the others.
+        number: how many queries there are, with those of which both answers are 0 and not listed.
+        is_marginal: whether they are the cells of a marginal.
+    """
+    gap = np.abs(real - answers)
+    l1 = float(gap.sum()) if is_marginal else None
+    return Errors(number, float(gap.max()), float(np.abs(real).max()), l1, float(gap @ gap))
 
 
 def _marginal(tables: Coded, columns: tuple[int, ...]) -> tuple[Fractions, Fractions]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import stat
@@ -11,15 +12,20 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dpsql
 from dpsql.api.cli import main
-from dpsql.api.comparing.compare import Settings
+from dpsql.api.comparing.axes import round_numbers
+from dpsql.api.comparing.best import WARNING
 from dpsql.api.comparing.comparison import Comparison
 from dpsql.api.comparing.copied import copy, restore
+from dpsql.api.comparing.settings import Settings
 from dpsql.books.ledger.store import Books
 from dpsql.books.tables import facts
 from dpsql.errors import InvalidArgument, NotOwner, NotProtected, UnknownName
+from dpsql.mechanisms import base, own
 from dpsql.owner.protect import account_of, domain_of
 from tests.api.test_evaluate import books_of
 from tests.conftest import settle
@@ -80,8 +86,18 @@ def test_nothing_is_charged_and_it_goes_on_where_it_was(bank, tmp_path, capsys):
     assert runs[2]["workload_largest"] < runs[1]["workload_largest"], "a larger budget is a smaller error"
     rows = [line.split()[:2] for line in shown.splitlines() if line.startswith("direct ")]
     assert rows == [["direct", "0.5"], ["direct", "0.5"], ["direct", "8"]]
-    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in folder.iterdir())
-    assert len(list(folder.iterdir())) == 5
+    files = [file for file in folder.rglob("*") if not file.is_dir()]
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
+    assert len(files) == 5 + 2, "and one for each run that ended well"
+    whole = json.loads(next(iter((folder / "runs").glob("direct-epsilon=8-*"))).read_text())
+    assert whole["warning"].startswith("Private")
+    assert {name: whole[name] for name in runs[2]} == runs[2]
+    assert whole["request"]["options"] == {"noise": "gaussian", "relaxed_rows": 512, "steps": 500}
+    assert whole["report"]["steps"] == whole["steps"]
+    assert "1e-09" in whole["guarantee"]
+    assert max(answer["largest"] for answer in whole["answers"]) == whole["workload_largest"]
+    assert [answer["columns"] for answer in whole["answers"]] == [["size", "sick"], ["size", "kind"], ["sick", "kind"]]
+    assert 0 < whole["before_l1"] < 0.2
     with dpsql.connect(bank) as db:
         assert books_of(db) == before
         assert db.sql("SELECT epsilon_spent FROM dp_budget()").fetchall() == [(0.0,)]
@@ -145,15 +161,121 @@ def test_laplace_noise_at_a_large_epsilon(people):
     assert "error" not in run
 
 
-def test_an_axis_within_a_power_of_ten_has_numbers():
-    runs = [
-        {"mechanism": "m", "workload": "w", "epsilon": e, "run": 1, "marginals": 1, "workload_largest": error}
-        for e, error in ((1.0, 0.032), (10.0, 0.019))
-    ]
+@given(st.floats(1e-9, 1e6), st.floats(1.5, 1e6))
+def test_there_are_three_round_numbers_at_least(low, factor):
+    numbers = round_numbers(low, low * factor)
+    assert 3 <= len(numbers) <= 9
+    assert low <= numbers[0] < numbers[-1] <= low * factor
+
+
+@pytest.mark.parametrize("epsilons", [[1.0], [1.0, 10.0], [0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0]])
+@pytest.mark.parametrize("errors", [(0.0320, 0.0319), (0.032, 0.019), (0.9, 0.00002)])
+def test_both_axes_have_three_numbers_at_least_and_none_touch(epsilons, errors):
+    made = {"mechanism": "m", "workload": "w", "run": 1, "marginals": 1}
+    runs = [{**made, "epsilon": e, "workload_largest": errors[n % 2]} for n, e in enumerate(epsilons)]
     drawn = Comparison("t", tuple(runs)).plot()
     drawn.canvas.draw()
-    low, high = drawn.axes[0].get_ylim()
-    assert len([tick for tick in drawn.axes[0].get_yticks() if low <= tick <= high]) >= 1
+    (axes,) = drawn.axes
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        shown = [
+            text for place, text in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True) if low <= place <= high
+        ]
+        boxes = [text.get_window_extent() for text in shown if text.get_text()]
+        assert len(boxes) >= 3
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def settings_made() -> tuple[dict[str, object], ...]:
+    """Runs of three settings of `a`, of which another is the best at each ε, and of one of `b`."""
+    errors = {("a:k=1", 1.0): 0.3, ("a:k=2", 1.0): 0.1, ("a:k=3", 1.0): None}
+    errors |= {("a:k=1", 9.0): 0.01, ("a:k=2", 9.0): 0.05, ("a:k=3", 9.0): 0.04, ("b", 1.0): 0.2, ("b", 9.0): 0.2}
+    return tuple(
+        {"mechanism": name, "workload": "w", "epsilon": e, "run": run, "marginals": 1}
+        | ({"error": "none"} if error is None else {"workload_largest": error + run / 1000})
+        for (name, e), error in errors.items()
+        for run in (1, 2, 3)
+    )
+
+
+def test_the_best_of_several_settings_says_so():
+    runs = settings_made()
+    found = Comparison("t", runs, {"a": "Algorithm"}, "largest")
+    assert [(run["mechanism"], run["epsilon"], run.get("setting")) for run in found.best[::3]] == [
+        ("a, best of 3", 1.0, "a:k=2"),
+        ("a, best of 3", 9.0, "a:k=1"),
+        ("b", 1.0, None),
+        ("b", 9.0, None),
+    ]
+    text = str(found)
+    assert WARNING in text
+    assert [line.split()[:5] for line in text.splitlines() if line.startswith("Algorithm")] == [
+        ["Algorithm,", "best", "of", "3", epsilon] for epsilon in ("1", "9")
+    ]
+    drawn = found.plot()
+    assert "chosen on the real rows" in drawn.get_suptitle()
+    assert [text.get_text() for text in drawn.legends[0].texts][1:] == ["Algorithm, best of 3", "b"]
+    assert found.df.groupby(["mechanism", "epsilon"]).best.all().to_dict() == {
+        (run["mechanism"], run["epsilon"]): (run["mechanism"], run["epsilon"])
+        in {("a:k=2", 1.0), ("a:k=1", 9.0), ("b", 1.0), ("b", 9.0)}
+        for run in runs
+    }
+    assert WARNING not in str(Comparison("t", runs))
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch) -> Path:
+    """A file of a mechanism from outside; no other test sees it."""
+    monkeypatch.setattr(base, "_registry", dict(base._registry))
+    monkeypatch.setattr(own, "_loaded", dict(own._loaded))
+    file = tmp_path / "mine.py"
+    file.write_text((Path(__file__).parents[2] / "examples" / "new_mechanism.py").read_text())
+    return file
+
+
+@pytest.mark.medium
+def test_a_mechanism_of_a_file_is_compared(bank, tmp_path, mine, capsys):
+    """Every process loads it; a changed file is another mechanism, whose runs are made anew, and only these."""
+    folder = tmp_path / "found"
+    command = ["compare", str(bank), "w.visits", "--mechanisms", "independent", "--load", str(mine), "--runs", "1"]
+    command += ["--workload", "all 2-way", "--epsilons", "0.5", "--output", str(folder), "--delta", "1e-7"]
+    command += ["--label", "independent", "Columns by themselves"]
+    for _ in range(2):
+        assert main(command) == 0
+        shown = capsys.readouterr().out
+        assert "Columns by themselves" in shown
+        assert "without figures" not in shown
+    (run,) = (json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines())
+    assert run["workload_l1"] > 0.1
+    whole = json.loads(next(iter((folder / "runs").iterdir())).read_text())
+    assert whole["request"]["delta"] == "1e-07"
+    mine.write_text(mine.read_text() + "\n# changed\n")
+    assert main([*command, "--seconds", "0.01"]) == 0
+    assert "1 without figures: not done" in capsys.readouterr().out
+    assert main(command[:-3]) == 0
+    assert main([*command, "--delta", "1e-6"]) == 1
+    assert "holds a comparison with another 'delta'" in capsys.readouterr().err
+
+
+@pytest.mark.medium
+def test_a_mechanism_of_a_file_is_called_in_sql(bank, mine, capsys):
+    statement = (
+        "SELECT count(*) > 0 AS there FROM dp_synthesize('w.visits', epsilon := 0.5, mechanism := 'independent')"
+    )
+    assert main(["sql", str(bank), statement, "--load", str(mine)]) == 0
+    assert "true" in capsys.readouterr().out
+
+
+def test_a_mechanism_of_this_process_only_is_refused(people, mine):
+    exec(mine.read_text(), {"__name__": __name__})
+    with pytest.raises(InvalidArgument, match="mechanism 'independent' is of this process only: name its file, load="):
+        people.compare("people", "independent", **ONE)
+
+
+@pytest.mark.medium
+def test_errors_before_rounding_are_those_of_the_model(people, tmp_path):
+    """Rows of 50 can be right to a fiftieth only, and the model is not made of rows."""
+    (run,) = people.compare("people", "direct:rows=50", folder=tmp_path / "f", **{**ONE, "epsilons": [100.0]}).runs
+    assert run["before_l1"] < run["workload_l1"] / 2
 
 
 @pytest.mark.parametrize("epsilons", [[1.0], [0.1, 1.0]])
@@ -235,6 +357,13 @@ def test_ctrl_c_ends_it_and_its_process(bank, tmp_path):
         (["direct"], {"vary": "noise=gaussian"}, "its values are positive numbers"),
         (["direct"], {"vary": "steps=0"}, "its values are positive numbers"),
         (["direct:steps=5"], {"vary": "steps=5,6"}, "vary has steps, which 'direct:steps=5' has, too"),
+        (["direct"], {"delta": 1.0}, "delta is 1: give a number from 0"),
+        (["direct"], {"best_of": "largest"}, "best_of has nothing to choose from"),
+        (["mwem:rounds=1|2"], {"best_of": "auc"}, "best_of is 'auc': say one of 'largest', 'l1', 'rmse'"),
+        (["direct"], {"labels": {"mwem": "M"}}, "labels has 'mwem': give one of direct"),
+        (["direct", "mwem"], {"labels": {"mwem": "direct"}}, "labels calls 'mwem' 'direct': give words of its own"),
+        (["direct", "mwem"], {"labels": {"mwem": "M", "direct": "M"}}, "give words of its own"),
+        (["direct"], {"load": ["nothing.py"]}, "load has 'nothing.py': No such file or directory"),
         (["direct"], {"vary": "prior_rows=5"}, "vary has prior_rows, but there is no prior"),
     ],
 )
@@ -310,6 +439,9 @@ def test_it_is_the_owners(people):
 
 
 def test_all_stands_for_every_mechanism():
+    assert Settings(("rap:rounds=2|5,steps=9|8",)).listed == [
+        f"rap:rounds={rounds},steps={steps}" for rounds in (2, 5) for steps in (9, 8)
+    ]
     listed = Settings(("all", "mwem", "mwem:rounds=3")).listed
     assert {"projection", "direct", "ide"} < set(listed)
     assert listed.count("mwem") == 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from dpsql.api.comparing.axes import scale_errors, scale_places
+from dpsql.api.comparing.best import BEST_OF, WARNING, Run, best_runs, shown
 from dpsql.errors import DpsqlError
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = (
     ("workload_largest", "largest", "{:.4f}"),
     ("workload_l1", "mean L1", "{:.4f}"),
+    ("before_l1", "L1 before", "{:.4f}"),
     ("dependence_top", "dependence", "{:.3f}"),
     ("groups_error", "groups", "{:.3f}"),
     ("auc_boosting", "AUC", "{:.3f}"),
@@ -50,10 +53,25 @@ class Comparison:
     Attributes:
         source: the table.
         runs: what each run told, by name: mechanism, workload, epsilon, run, marginals, and the figures, or `error`.
+        labels: what mechanisms are called, by the names that the runs have.
+        best_of: by which figure the best setting of each mechanism is shown, see `dpsql.api.comparing.best`; None for
+            all settings.
     """
 
     source: str
-    runs: tuple[Mapping[str, Any], ...]
+    runs: tuple[Run, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    best_of: str | None = None
+
+    @property
+    def best(self) -> tuple[Run, ...]:
+        """The runs of the best settings; all runs where no best is asked for."""
+        return self.runs if self.best_of is None else tuple(shown(*each) for each in best_runs(self.runs, self.best_of))
+
+    def label(self, mechanism: str) -> str:
+        """What a mechanism is called; of the best of several settings the number stays beside the label."""
+        name, comma, number = mechanism.partition(BEST_OF)
+        return f"{self.labels.get(name, name)}{comma}{number}"
 
     @property
     def warning(self) -> str:
@@ -65,10 +83,16 @@ class Comparison:
 
     @property
     def df(self) -> pd.DataFrame:
-        """The runs as a data frame, a row each."""
+        """The runs as a data frame, a row each; with `label` and `best`, where such are given."""
         import pandas as pd
 
-        return pd.DataFrame(list(self.runs))
+        frame = pd.DataFrame(list(self.runs))
+        if self.labels:
+            frame["label"] = [self.label(run["mechanism"]) for run in self.runs]
+        if self.best_of is not None:
+            chosen = {id(run) for run, _ in best_runs(self.runs, self.best_of)}
+            frame["best"] = [id(run) in chosen for run in self.runs]
+        return frame
 
     def __str__(self) -> str:
         lines = [self.warning]
@@ -77,8 +101,11 @@ class Comparison:
             zeros = [run["workload_zeros"] for run in runs if "workload_zeros" in run]
             against = f"; answering 0 everywhere, the largest is {np.median(zeros):.4f}" if zeros else ""
             compared = workload or "the default workload, compared on all 2-way"
-            lines += ["", f"{compared} ({runs[0]['marginals']:,} asked for){against}", *_table(runs)]
-        return "\n".join(lines)
+            lines += ["", f"{compared} ({runs[0]['marginals']:,} asked for){against}", *self._table(runs)]
+            if self.best_of is not None:
+                best = [run for run in self.best if run["workload"] == workload]
+                lines += ["", f"the best settings, by {self.best_of}:", *self._table(best)]
+        return "\n".join(lines if self.best_of is None else [*lines, "", WARNING])
 
     __repr__ = __str__
 
@@ -96,24 +123,35 @@ class Comparison:
         except ImportError:
             raise DpsqlError("plot() needs matplotlib, which is not installed: pip install matplotlib") from None
         by, words = self._against()
-        found = [one for one in _DRAWN if any(run.get(one[0]) is not None for run in self.runs)]
-        shown = [one for one in found if by == "value" or one[0] not in _COSTS]
+        found = [each for each in _DRAWN if any(run.get(each[0]) is not None for run in self.best)]
+        panels = [each for each in found if by == "value" or each[0] not in _COSTS]
         longest = _MARK_INCHES + _INCHES * max(map(len, self._lines(by)))
-        width = max(0.6 + 4.2 * max(1, len(shown)), longest)
-        drawn = figure(width, 3.6)
-        for axes, (name, title) in zip(np.atleast_1d(drawn.subplots(1, max(1, len(shown)))), shown, strict=False):
+        width = max(0.6 + 4.2 * max(1, len(panels)), longest)
+        drawn = figure(width, 3.9)
+        for axes, (name, title) in zip(np.atleast_1d(drawn.subplots(1, max(1, len(panels)))), panels, strict=False):
             self._draw(axes, name, by)
             axes.set_title(title, fontsize=10)
             axes.set_xlabel(words)
-        if shown:
+        drawn.suptitle(self._title(int(width / _INCHES)), fontsize=9, parse_math=False)
+        if panels:
             handles, labels = drawn.axes[0].get_legend_handles_labels()
             beside = min(4, int(width / longest))
             drawn.legend(handles, labels, loc="outside lower center", ncols=beside, frameon=False, fontsize=8)
         return drawn
 
+    def _title(self, longest: int) -> str:
+        """What is shown, in a line for the workload if there is but one, and one for what points and bars are."""
+        runs = max((run["run"] for run in self.runs), default=1)
+        chosen = "" if self.best_of is None else "; the best of several settings is chosen on the real rows"
+        points = f"medians of {runs} runs, bars from the least to the largest" if runs > 1 else "one run each"
+        workloads = list(dict.fromkeys(run["workload"] for run in self.runs))
+        compared = (workloads[0] or "all 2-way") if len(workloads) == 1 else f"{len(workloads)} workloads"
+        line = " ".join(f"{self.source}: {compared}".split())
+        return f"{line if len(line) <= longest else f'{line[: longest - 1]}…'}\n{points}{chosen}"
+
     def _against(self) -> tuple[str, str]:
         """What the horizontal axis has, and its name."""
-        varied = next((run["option"] for run in self.runs if "option" in run), None)
+        varied = next((run["option"] for run in self.best if "option" in run), None)
         if varied is not None:
             return "value", varied
         names = ("epsilon", "workload", "marginals")
@@ -129,43 +167,49 @@ class Comparison:
                 style["linestyle"] = _STROKES[number // len(_COLOURS) % len(_STROKES)]
                 axes.errorbar(places, middle, reach, label=label, markersize=4, linewidth=1.2, capsize=2, **style)
         if name == "workload_largest":
-            places, middle, _ = _points(self.runs, "workload_zeros", by)
+            places, middle, _ = _points(self.best, "workload_zeros", by)
             dashed: dict[str, Any] = {"linestyle": "--", "color": "#777777", "linewidth": 1, "label": "every answer 0"}
             if len(places) == 1:  # a line of one point is not seen
                 axes.axhline(middle[0], **dashed)
             else:
                 axes.plot(places, middle, **dashed)
-        axes.set_xscale("log")
         if name == "groups_error":
             axes.set_ylim(0, 2.05)  # 2 is the worst
         else:
-            _logarithmic(axes)
-        ticks = sorted({run[by] for run in self.runs})
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.minorticks_off()
+            scale_errors(axes)
+        scale_places(axes, (run[by] for run in self.best))
         axes.grid(color="#d5dae0", linewidth=0.6)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
 
-    def _lines(self, by: str) -> dict[str, list[Mapping[str, Any]]]:
+    def _lines(self, by: str) -> dict[str, list[Run]]:
         """The runs of each line, by its label: what the axis does not have tells them apart, if there are several."""
         apart = [name for name in ("workload", "epsilon") if by != name and (by, name) != ("marginals", "workload")]
-        apart = [name for name in apart if len({run[name] for run in self.runs}) > 1]
-        lines: dict[str, list[Mapping[str, Any]]] = {}
-        for run in self.runs:
+        apart = [name for name in apart if len({run[name] for run in self.best}) > 1]
+        lines: dict[str, list[Run]] = {}
+        for run in self.best:
             words = [f"ε = {run[name]:g}" if name == "epsilon" else run[name] for name in apart]
-            lines.setdefault(", ".join(filter(None, [run["mechanism"], *words])), []).append(run)
+            lines.setdefault(", ".join(filter(None, [self.label(run["mechanism"]), *words])), []).append(run)
         return lines
 
-
-def _logarithmic(axes: Any) -> None:
-    """A logarithmic axis that has several numbers even where all errors are within one power of ten."""
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
-
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    def _table(self, runs: Sequence[Run]) -> list[str]:
+        """Medians, a line for each mechanism and ε; why there are none where no run ended well."""
+        columns = [each for each in _SHOWN if any(run.get(each[0]) is not None for run in runs)]
+        option = next((run["option"] for run in runs if "option" in run), None)
+        chosen = ["setting"] if any("setting" in run for run in runs) else []
+        rows = [["mechanism", "epsilon", *filter(None, [option]), *(head for _, head, _ in columns), *chosen]]
+        for same in dict.fromkeys(map(_same, runs)):
+            done = [run for run in runs if _same(run) == same and "error" not in run]
+            epsilon, value, mechanism = same
+            row = [self.label(mechanism), f"{epsilon:g}"]
+            row += [] if option is None else ["-" if value is None else f"{value:g}"]
+            for name, _, form in columns:
+                values = [run[name] for run in done if run.get(name) is not None]
+                row.append(form.format(np.median(values)) if values else "-")
+            rows.append([*row, *(str(run.get("setting", "-")) for run in done[:1] if chosen)])
+        rows = [row + ["-"] * (len(rows[0]) - len(row)) for row in rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return [_line(row, widths) for row in rows] + _failures(runs)
 
 
 def _points(
@@ -178,23 +222,6 @@ def _points(
     below = [centre - min(one) for centre, one in zip(middle, values, strict=True)]
     above = [max(one) - centre for centre, one in zip(middle, values, strict=True)]
     return places, middle, [below, above]
-
-
-def _table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Medians, a line for each mechanism and ε; why there are none where no run ended well."""
-    shown = [one for one in _SHOWN if any(run.get(one[0]) is not None for run in runs)]
-    option = next((run["option"] for run in runs if "option" in run), None)
-    rows = [["mechanism", "epsilon", *filter(None, [option]), *(head for _, head, _ in shown)]]
-    for same in dict.fromkeys(map(_same, runs)):
-        done = [run for run in runs if _same(run) == same and "error" not in run]
-        epsilon, value, mechanism = same
-        row = [mechanism, f"{epsilon:g}", *([] if option is None else [f"{value:g}"])]
-        for name, _, form in shown:
-            values = [run[name] for run in done if run.get(name) is not None]
-            row.append(form.format(np.median(values)) if values else "-")
-        rows.append(row)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_line(row, widths) for row in rows] + _failures(runs)
 
 
 def _same(run: Mapping[str, Any]) -> tuple[float, float | None, str]:

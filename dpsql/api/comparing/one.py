@@ -8,68 +8,37 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
-import time
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from dpsql.api.comparing.copied import Copied, restore
-from dpsql.api.database import connect
-from dpsql.core.names import quote
 from dpsql.errors import DpsqlError
-from dpsql.owner.evaluate import evaluate
-
-_ACCOUNT: Final = 1000.0
-"""ε of the copy's account, the most there is: Laplace noise takes far more of an (ε, δ) account than its own ε."""
-_MEGABYTE: Final = 1024 if sys.platform == "linux" else 1024**2
-"""Of what the system counts memory in."""
 
 
 def main() -> None:
     """Do the job."""
     job = json.load(sys.stdin)
-    told: dict[str, Any]
+    result: dict[str, Any]
     try:
-        told = figures(Copied(**job["copied"]), job["epsilon"], job["asked"], job["measured"])
+        result = _result(job)
     except DpsqlError as error:
-        told = {"error": " ".join(str(error).split())}
+        result = {"error": " ".join(str(error).split())}
     except Exception as error:
         if os.environ.get("DPSQL_DEBUG"):
             raise
-        told = {"error": f"internal error ({type(error).__name__}): please report it"}  # its text may hold a value
-    sys.stdout.write(json.dumps(told))
+        result = {"error": f"internal error ({type(error).__name__}): please report it"}  # its text may hold a value
+    sys.stdout.write(f"\n{json.dumps(result)}")  # on a line of its own, whatever a file that was loaded printed
 
 
-def figures(
-    copied: Copied, epsilon: float, asked: Mapping[str, Any], measured: Mapping[str, Any]
-) -> dict[str, int | float | None]:
-    """Make a release of the copy and compare it with the copy.
+def _result(job: Any) -> dict[str, Any]:
+    """The figures; the mechanisms come first, because the rest of dpsql learns their options when it is loaded."""
+    from dpsql.mechanisms.own import load_file
 
-    Args:
-        copied: the table.
-        epsilon: of the release.
-        asked: the other arguments of `Database.synthesize`.
-        measured: the arguments of `dpsql.owner.evaluate.evaluate`.
+    for path in job["load"]:
+        load_file(path)
+    from dpsql.api.comparing.copied import Copied
+    from dpsql.api.comparing.measured import figures
 
-    Returns:
-        The figures of an evaluation by name, and `seconds`, `cpu_seconds` and `peak_mb` of the release.
-    """
-    with connect() as db:
-        with db.instance.cursor() as cursor:
-            source = restore(cursor, copied, _ACCOUNT)
-        table = ".".join(map(quote, copied.source))
-        if copied.prior is not None:
-            asked = {**asked, "prior": ".".join(map(quote, copied.prior))}
-        began, used = time.monotonic(), time.process_time()
-        release = db.synthesize(table, epsilon, **asked)
-        taken = {
-            "seconds": time.monotonic() - began,
-            "cpu_seconds": time.process_time() - used,
-            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _MEGABYTE,
-        }
-        with db.instance.cursor() as cursor:
-            return {**evaluate(cursor, source, release.entry.key, **measured).figures(), **taken}
+    return figures(Copied(**job["copied"]), job["epsilon"], job["asked"], job["measured"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,118 @@
+"""Mechanisms from outside the package: of a file, or of an installed package that names its module.
+
+    [project.entry-points."dpsql.mechanisms"]
+    independent = "my_package.independent"
+
+Such code runs as the rest of dpsql does. The kernel stops a mechanism that asks for more than its course said. It does
+not stop code that reads the database by other ways, so load what you trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Final
+
+from dpsql.errors import DpsqlError, InvalidArgument
+
+from .base import find, registering
+
+GROUP: Final = "dpsql.mechanisms"
+"""Of entry points; also the package of the mechanisms that come with dpsql."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Where a mechanism from outside comes from.
+
+    Attributes:
+        code: tells versions apart: the file's digest, or the package's name and version.
+        path: of the file; None of an installed package.
+    """
+
+    code: str
+    path: Path | None = None
+
+
+_loaded: dict[str, Loaded] = {}
+"""By the names of the mechanisms."""
+
+
+def load_file(path: str | Path) -> tuple[str, ...]:
+    """Run a file that registers mechanisms, once for each of its versions.
+
+    Load it before `dpsql.connect`, because SQL learns the options of mechanisms there.
+
+    Args:
+        path: of the file, as `examples/new_mechanism.py` is one.
+
+    Returns:
+        The names of its mechanisms.
+
+    Raises:
+        InvalidArgument: there is no such file, it fails, registers nothing, or a name that another mechanism has.
+    """
+    file = Path(path).resolve()
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise InvalidArgument(f"load has {str(path)!r}: {error.strerror}; give a Python file") from None
+    source = Loaded(hashlib.sha256(text).hexdigest()[:16], file)
+    known = tuple(name for name, one in _loaded.items() if one.path == file)
+    if known and _loaded[known[0]] == source:
+        return known
+    module = f"dpsql_own_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(module, file)
+    if spec is None or spec.loader is None:
+        raise InvalidArgument(f"load has {str(path)!r}: give a Python file, whose name ends in .py")
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[module] = made  # where dataclasses look up their annotations
+    try:
+        with registering(known) as names:
+            spec.loader.exec_module(made)
+    except DpsqlError as error:
+        raise InvalidArgument(f"load has {str(path)!r}: {error}") from None
+    except Exception as error:
+        raise InvalidArgument(f"load has {str(path)!r}, which fails: {type(error).__name__}: {error}") from error
+    if not names:
+        raise InvalidArgument(f"load has {str(path)!r}, which registers no mechanism: decorate a class by @register")
+    _loaded.update(dict.fromkeys(names, source))
+    return tuple(names)
+
+
+def load_installed(entries: Iterable[EntryPoint]) -> None:
+    """Load the modules that installed packages name; one that fails is left out, with a warning.
+
+    Args:
+        entries: of the group `dpsql.mechanisms`.
+    """
+    for entry in entries:
+        try:
+            with registering() as names:
+                entry.load()
+        except Exception as error:
+            said = f"entry point {entry.name!r} of group {GROUP} is left out: {type(error).__name__}: {error}"
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
+            continue
+        code = entry.value if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+        _loaded.update(dict.fromkeys(names, Loaded(code)))
+
+
+def loaded_from(name: str) -> Loaded | None:
+    """Where the mechanism of that name comes from; None where it comes with dpsql.
+
+    Raises:
+        UnknownName: there is none.
+        InvalidArgument: it was registered by this process only, so that no other process could make it.
+    """
+    if find(name).__module__.startswith(f"{GROUP}."):
+        return None
+    if name not in _loaded:
+        raise InvalidArgument(f"mechanism {name!r} is of this process only: name its file, load=['its file.py']")
+    return _loaded[name]

@@ -1,0 +1,126 @@
+"""Mechanisms from outside the package: of a file, and of an installed package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from dpsql.errors import InvalidArgument
+from dpsql.mechanisms import base, own
+from dpsql.mechanisms.own import load_file, load_installed, loaded_from
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "new_mechanism.py"
+REGISTERS = """
+from dataclasses import dataclass
+from dpsql.mechanisms.base import Mechanism, register
+
+@register("{name}")
+@dataclass(frozen=True)
+class Another(Mechanism):
+    def course(self, facts): ...
+    def fit(self, walk, seed, progress): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch):
+    """No mechanism stays for other tests."""
+    monkeypatch.setattr(base, "_registry", dict(base._registry))
+    monkeypatch.setattr(own, "_loaded", dict(own._loaded))
+
+
+def test_a_file_registers_its_mechanisms_once(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(EXAMPLE.read_text())
+    assert load_file(file) == ("independent",)
+    first = base.find("independent")
+    assert load_file(str(file)) == ("independent",)
+    assert base.find("independent") is first, "the same text is not run again"
+    before = loaded_from("independent")
+    file.write_text(EXAMPLE.read_text() + "\n# changed\n")
+    assert load_file(file) == ("independent",)
+    assert base.find("independent") is not first
+    assert loaded_from("independent") != before
+    assert loaded_from("mwem") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "No such file or directory; give a Python file"),
+        ("", "registers no mechanism: decorate a class by @register"),
+        ("import nothing_of_the_kind", "which fails: ModuleNotFoundError: No module named 'nothing_of_the_kind'"),
+        ("def f(:", "which fails: SyntaxError"),
+        (REGISTERS.format(name="mwem"), "it registers 'mwem': give the mechanism another name"),
+        (REGISTERS.format(name="auto"), "it registers 'auto': give the mechanism another name"),
+        (REGISTERS.format(name="a:b=1"), "it registers 'a:b=1': give the mechanism another name"),
+        (REGISTERS.format(name="fine") + "raise OSError('gone')", "which fails: OSError: gone"),
+    ],
+)
+def test_what_is_no_mechanism_leaves_nothing(tmp_path, text, words):
+    before = base.registered()
+    file = tmp_path / "mine.py"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(InvalidArgument, match=words):
+        load_file(file)
+    assert base.registered() == before
+
+
+def test_a_name_of_another_file_is_taken(tmp_path):
+    for name in ("mine.py", "yours.py"):
+        (tmp_path / name).write_text(EXAMPLE.read_text())
+    load_file(tmp_path / "mine.py")
+    with pytest.raises(InvalidArgument, match="it registers 'independent': give the mechanism another name"):
+        load_file(tmp_path / "yours.py")
+
+
+def test_one_of_this_process_only_has_no_source():
+    exec(REGISTERS.format(name="here"), {"__name__": __name__})
+    with pytest.raises(InvalidArgument, match="mechanism 'here' is of this process only"):
+        loaded_from("here")
+
+
+def test_an_entry_point_that_fails_is_left_out(tmp_path, monkeypatch):
+    (tmp_path / "outside_of_tests.py").write_text(REGISTERS.format(name="outside"))
+    monkeypatch.syspath_prepend(tmp_path)
+    entries = [EntryPoint(name, name, own.GROUP) for name in ("nothing_of_the_kind", "outside_of_tests")]
+    with pytest.warns(RuntimeWarning, match="entry point 'nothing_of_the_kind' of group dpsql.mechanisms is left out"):
+        load_installed(entries)
+    source = loaded_from("outside")
+    assert source is not None
+    assert (source.code, source.path) == ("outside_of_tests", None)
+
+
+@pytest.mark.medium
+def test_an_installed_package_is_there_by_itself(tmp_path):
+    """As pip leaves it: a module, and what its distribution says of it."""
+    (tmp_path / "outside_of_tests.py").write_text(EXAMPLE.read_text())
+    stated = tmp_path / "outside_of_tests-1.5.dist-info"
+    stated.mkdir()
+    (stated / "METADATA").write_text("Metadata-Version: 2.1\nName: outside-of-tests\nVersion: 1.5\n")
+    (stated / "entry_points.txt").write_text("[dpsql.mechanisms]\nindependent = outside_of_tests\n")
+    statements = """
+        import dpsql
+        from dpsql.mechanisms.own import loaded_from
+        with dpsql.connect() as db:
+            db.sql("CREATE TABLE t AS SELECT i % 2 = 0 AS a, i % 3 = 0 AS b FROM range(300) r(i)")
+            db.sql("CALL dp_protect('t', epsilon := 2.0, delta := 1e-6)")
+            asked = "FROM dp_plan('t', epsilon := 1.0, mechanism := 'independent')"
+            print(len(db.sql(asked).fetchall()), loaded_from("independent").code)
+    """
+    text = "\n".join(line[8:] for line in statements.splitlines())
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    made = subprocess.run(
+        [sys.executable, "-c", text],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout.split(maxsplit=1)[1] == "outside-of-tests 1.5\n"
