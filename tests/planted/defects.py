@@ -550,4 +550,15 @@ DEFECTS = (
     Defect("what cannot be read has no line", "dpsql/service/tables_read.py", "return not tree.get(\"error\") and", "return tree.get(\"error\") or", ("tests/service/test_tables_read.py",)),
     Defect("DuckDB's own macros in one another fill the memory", "dpsql/service/copies.py", "self._forms.setdefault((False, name), []).append", "self._forms.setdefault((False, \"\"), []).append", ("tests/service/test_postgres_functions.py",)),
     Defect("who may ask is not told which domains were read off the rows", "dpsql/release/domains.py", " if looked else self._domain_in_words", " if False else self._domain_in_words", ("tests/api/test_users.py",)),
+    # mechanisms from outside, and comparing
+    Defect("a file may take the name of a mechanism", "dpsql/mechanisms/base.py", " or (name in before and name not in allowed):", ":", ("tests/mechanisms/test_own.py",)),
+    Defect("what a file that fails registered stays", "dpsql/mechanisms/base.py", "        _registry.clear()\n        _registry.update(before)\n        raise\n", "        raise\n", ("tests/mechanisms/test_own.py",)),
+    Defect("a package that fails stops dpsql", "dpsql/mechanisms/own.py", "            warnings.warn(said, RuntimeWarning, stacklevel=2)\n            continue\n", "            raise InvalidArgument(said) from error\n", ("tests/mechanisms/test_own.py",)),
+    Defect("runs of a changed file stand beside new ones", "dpsql/api/comparing/compare.py", "    return None if source is None else source.code\n", "    return None\n", ("tests/api/test_compare.py",)),
+    Defect("processes of a comparison do not load files", "dpsql/api/comparing/one.py", '    for path in job["load"]:\n        load_file(path)\n', "", ("tests/api/test_compare.py",)),
+    Defect("another delta is compared beside the table's", "dpsql/api/comparing/compare.py", '        "delta": copied.delta,\n', "", ("tests/api/test_compare.py",)),
+    Defect("the best of several settings does not say that it was chosen", "dpsql/api/comparing/comparison.py", 'lines if self.best_of is None else [*lines, "", WARNING])', "lines)", ("tests/api/test_compare.py",)),
+    Defect("the best of several settings is the worst", "dpsql/api/comparing/best.py", "        best = min(medians", "        best = max(medians", ("tests/api/test_compare.py",)),
+    Defect("errors before rounding are those after it", "dpsql/api/comparing/before.py", "    model[inside] = cells.reshape(shape)\n", "    model[rows.places] = rows.synthetic\n", ("tests/api/test_compare.py",)),
+    Defect("files of runs are open to all", "dpsql/api/comparing/folder.py", "    path.touch(0o600)\n", "", ("tests/api/test_compare.py",)),
 )  # fmt: skip
