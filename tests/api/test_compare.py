@@ -274,7 +274,7 @@ def test_a_mechanism_of_this_process_only_is_refused(people, mine):
 @pytest.mark.medium
 def test_errors_before_rounding_are_those_of_the_model(people, tmp_path):
     """Rows of 50 can be right to a fiftieth only, and the model is not made of rows."""
-    (run,) = people.compare("people", "direct:rows=50", folder=tmp_path / "f", **{**ONE, "epsilons": [100.0]}).runs
+    (run,) = people.compare("people", "mwem:rows=50", folder=tmp_path / "f", **{**ONE, "epsilons": [100.0]}).runs
     assert run["before_l1"] < run["workload_l1"] / 2
 
 
