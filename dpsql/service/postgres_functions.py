@@ -61,7 +61,7 @@ _BUCKET: Final = """list_transform([{'x': x - l, 'w': h - l, 'n': n}], lambda b:
     THEN error('operand, lower bound, and upper bound cannot be NaN, and bounds must be finite')
   WHEN (b.w > 0 AND b.x < 0) OR (b.w < 0 AND b.x > 0) THEN 0
   WHEN (b.w > 0 AND b.x >= b.w) OR (b.w < 0 AND b.x <= b.w) THEN b.n + 1
-  ELSE list_transform([floor(b.x::DOUBLE * b.n / b.w::DOUBLE)::INTEGER], lambda k: least(b.n, 1 + k
+  ELSE list_transform([floor(b.n * (b.x::DOUBLE / b.w::DOUBLE))::INTEGER], lambda k: least(b.n, 1 + k
     + CASE WHEN typeof(b.x) <> 'DOUBLE' AND abs(b.x) * b.n >= (k + 1) * abs(b.w) THEN 1 ELSE 0 END
     - CASE WHEN typeof(b.x) <> 'DOUBLE' AND abs(b.x) * b.n < k * abs(b.w) THEN 1 ELSE 0 END))[1]
   END::INTEGER)[1]"""

@@ -240,6 +240,7 @@ DEFECTS = (
     Defect("DISCARD ALL leaves cursors to the next client", "dpsql/service/pgwire/cursors.py", "        self._session.settings.reset()\n        self.close()\n", "        self._session.settings.reset()\n", ("tests/service/test_savepoints.py",)),
     Defect("settings are taken and not obeyed", "dpsql/service/pgwire/commands.py", "        check(name, value)\n        if len(name)", "        if len(name)", ("tests/service/test_settings.py",)),
     Defect("rows of a cursor that goes back are in order", "dpsql/service/pgwire/scrolling.py", "for part in reversed(parts) if backward else parts:", "for part in parts:", ("tests/service/test_scrolling.py",)),
+    Defect("a cursor goes on after an error, without the rows that it had read", "dpsql/service/pgwire/portals.py", "        self.failed = True\n", "        self.failed = False\n", ("tests/service/test_scrolling.py",)),
     Defect("rows that a cursor keeps are not counted", "dpsql/service/pgwire/scrolling.py", "session.holdings.take(self.key, self._bytes + batch.nbytes)", "pass", ("tests/service/test_scrolling.py",)),
     Defect("a proof for another certificate is taken", "dpsql/service/pgwire/startup.py", "not is_bound(final, binding)", "False", ("tests/service/test_connections.py",)),
     Defect("who stands between may take the binding away", "dpsql/service/pgwire/startup.py", 'if first.startswith("y") and _BOUND in ways:', "if False:", ("tests/service/test_connections.py",)),

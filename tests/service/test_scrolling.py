@@ -50,3 +50,5 @@ def test_rows_that_are_kept_are_bounded(browsed):
         assert len(browsed.execute("FETCH 10 FROM c").fetchall()) == 10
         with pytest.raises(psycopg.errors.ProgramLimitExceeded), browsed.transaction():
             browsed.execute("MOVE ALL FROM c")
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="cannot be run"), browsed.transaction():
+            browsed.execute("FETCH ALL FROM c")  # rows that were read when it failed are lost, so none is given

@@ -34,9 +34,11 @@ _HASHES: Final = {
 
 
 def of_certificate(path: str) -> bytes | None:
-    """What clients sign of a certificate; None where the way it is signed, as Ed25519, has no hash."""
+    """What clients sign of a certificate; None where the way it is signed, as Ed25519, has no hash, or of another form."""
     pem = Path(path).read_text(encoding="ascii", errors="replace")
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    if begin not in pem:  # "TRUSTED CERTIFICATE" has more than the certificate
+        return None
     first = pem[pem.index(begin) : pem.index(end) + len(end)]  # those of a chain come after
     return of_der(ssl.PEM_cert_to_DER_cert(first))
 

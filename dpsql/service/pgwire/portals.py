@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +11,7 @@ from dpsql.service.allowlist import Checked
 from dpsql.service.analyst import Execution
 from dpsql.service.directory import Columns
 
+from .failed import Failed
 from .results import Formats
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ class Portal:
         columns: of the result, once it runs.
         told: whether the client was told the columns.
         checked: the statement, once it was looked at.
+        failed: whether an error ended a read: rows that were read then are lost.
     """
 
     prepared: Prepared
@@ -60,6 +64,20 @@ class Portal:
     columns: Columns = field(default_factory=list)
     told: bool = False
     checked: Checked | None = None
+    failed: bool = False
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read rows inside; after an error nobody reads on, for some rows would be missing.
+
+        Raises:
+            Failed: an error ended a read before.
+        """
+        if self.failed:
+            raise Failed("55000", "portal cannot be run: an error ended it before; close it, and ask again")
+        self.failed = True
+        yield
+        self.failed = False
 
     def start(self, session: Session) -> None:
         """Run it, once."""
@@ -98,6 +116,10 @@ class Portal:
         Returns:
             How many, and whether there are no more.
         """
+        with self.reading():
+            return self._send(session, most, shown=shown)
+
+    def _send(self, session: Session, most: float, *, shown: bool) -> tuple[int, bool]:
         assert self.execution is not None
         count = 0
         while count < most:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from dpsql.service.tokens import first_word, tokens
@@ -122,32 +123,31 @@ class Scroll:
 
     def fetch(self, session: Session, fetched: Fetched) -> int:
         """Go, and send the rows that are not only passed over; how many they are."""
-        begin, end, step = self._places(session, fetched)
-        rows = list(range(begin, end, step))
-        session.counted(0, len(rows))
-        if rows and not fetched.moves:
-            self._send(session, rows)
+        with self.portal.reading():
+            rows, at = self._places(session, fetched)
+            session.counted(0, len(rows))
+            self.at = at
+            if rows and not fetched.moves:
+                self._send(session, rows)
         return len(rows)
 
-    def _places(self, session: Session, fetched: Fetched) -> tuple[int, int, int]:
-        """The rows, as of a range; the cursor stands where it goes then."""
+    def _places(self, session: Session, fetched: Fetched) -> tuple[range, int]:
+        """The rows, and where the cursor stands then."""
         here, count = self.at, fetched.count
         if fetched.way == "FORWARD" and count > 0:
             last = self._reach(session, here + count)
-            self.at = self._read + 1 if last < here + count else last
-            return here + 1, last + 1, 1
+            return range(here + 1, last + 1), self._read + 1 if last < here + count else last
         if fetched.way == "BACKWARD" and count > 0:
-            first = max(here - count, 1)
-            self.at = 0 if here - count < 1 else int(first)
-            return here - 1, int(first) - 1, -1
+            first = int(max(here - count, 1))
+            return range(here - 1, first - 1, -1), 0 if here - count < 1 else first
         if fetched.way == "ABSOLUTE" and count < 0:
             self._reach(session, inf)
             row = self._read + 1 + count
         else:
             row = count if fetched.way == "ABSOLUTE" else here + (count if fetched.way == "RELATIVE" else 0)
         self._reach(session, row)
-        self.at = int(max(0, min(row, self._read + 1)))
-        return self.at, self.at + (1 <= self.at <= self._read), 1
+        at = int(max(0, min(row, self._read + 1)))
+        return range(at, at + (1 <= at <= self._read)), at
 
     def _reach(self, session: Session, row: float) -> int:
         """Read up to a row; the last one up to there that is."""
@@ -163,7 +163,7 @@ class Scroll:
             self._batches.append(batch)
         return int(min(row, self._read))
 
-    def _send(self, session: Session, rows: list[int]) -> None:
+    def _send(self, session: Session, rows: range) -> None:
         begin, backward = 0, rows[0] > rows[-1]
         low, high = min(rows[0], rows[-1]), max(rows[0], rows[-1])
         parts = []
@@ -171,7 +171,7 @@ class Scroll:
             first, last = max(low, begin + 1), min(high, begin + batch.num_rows)
             if first <= last:
                 part = batch.slice(first - begin - 1, last - first + 1)
-                parts.append(part.take(pa.array(range(part.num_rows - 1, -1, -1))) if backward else part)
+                parts.append(part.take(pa.array(np.arange(part.num_rows)[::-1])) if backward else part)
             begin += batch.num_rows
         for part in reversed(parts) if backward else parts:
             session.channel.send_raw(self.portal.formats.rows(part, self.portal.columns))

@@ -12,7 +12,7 @@ from typing import Final
 
 from dpsql.service.calls import Exchange, Refused
 
-from .binding import HEADER, is_bound
+from .binding import is_bound
 from .messages import BadMessage, Channel, Closed, Reader, text
 
 _HANDSHAKE: Final = b"\x16"
@@ -165,7 +165,7 @@ def _check_flag(first: str, way: str, ways: list[str]) -> None:
     Raises:
         BadMessage: it binds by another way, or was told that the server cannot bind: somebody may stand between.
     """
-    if first.startswith(HEADER) != (way == _BOUND):
+    if first.startswith("p=") != (way == _BOUND):
         raise BadMessage("the client's channel binding is not that of the way to log in that it chose")
     if first.startswith("y") and _BOUND in ways:
         raise BadMessage("the client thinks that this server has no channel binding, and it has")
