@@ -80,3 +80,4 @@ def _run(options: argparse.Namespace) -> None:
         )
     print(found)
     print(f"\n{Path(options.output)}: runs.jsonl, runs/, comparison.csv, .svg, .png, PRIVATE: do not publish them")
+    print(f"next: dpsql synthesize {options.database} {options.table} --mechanism NAME --epsilon 1 --output table.csv")

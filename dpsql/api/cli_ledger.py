@@ -58,34 +58,37 @@ def _budget(options: argparse.Namespace) -> None:
 
     form = output.form_of(options)
     if form.kind == "table" and form.file is None:
-        print(owner_door.ask(options.database, open_database, "budget", {})["text"])
+        listed = owner_door.ask(options.database, open_database, "budget", {})
+        output.say_list(listed, f"dpsql releases {options.database}; dpsql user list {options.database}")
         return
     with open_database(options.database) as db:
         output.show(db, "FROM dp_budget()", form)
 
 
 def _ledger(options: argparse.Namespace) -> None:
+    print(_done(options))
+    print(f"next: dpsql budget {options.database}; dpsql releases {options.database}")
+
+
+def _done(options: argparse.Namespace) -> str:
+    """Do the action; what it did or saw, in words."""
     if options.action == "verify":
-        print(_found(options.database, None))
-        return
+        return _found(options.database, None)
     if options.action == "accept":
-        print(_found(options.database, options.reason))
-        return
+        return _found(options.database, options.reason)
     if options.action == "key":
-        print(_take_key(options.database, options.reason))
-        return
+        return _take_key(options.database, options.reason)
     from dpsql.api import owner_door
 
     ask = partial(owner_door.ask, options.database, open_database)
     if options.action == "settle":
         ask("settle", {"reason": options.reason} | ({"table": options.table} if options.table else {}))
         what = f"{options.table} is" if options.table else "all tables that are not protected are"
-        print(f"{options.database}: {what} public from now on")
-        return
+        return f"{options.database}: {what} public from now on"
     given = {"action": options.action, "table": options.table, "reason": options.reason}
     if options.action == "raise":
         given["epsilon"] = options.epsilon
-    print(ask("change", given))
+    return str(ask("change", given))
 
 
 def _take_key(path: str, reason: str) -> str:

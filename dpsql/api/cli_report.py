@@ -22,7 +22,7 @@ def add_commands(commands: Any) -> None:
     """Add `report` to the commands of `dpsql`."""
     report = commands.add_parser("report", help="how good a release is: a page to look at, or a card for a registry")
     report.add_argument("database", help="the DuckDB file")
-    report.add_argument("--release", help="its number, name or key (default: the newest): see dpsql releases")
+    report.add_argument("--release", help="its number, name or key (default: the newest synthetic table): see dpsql releases")
     report.add_argument("--output", metavar="FILE", help="the .html file to write")
     report.add_argument("--card", metavar="FILE", help="the .json, .yaml or .md file to write the release card to")
     report.add_argument("--private", action="store_true", help="add the truth to the page, for the owner only")
@@ -52,6 +52,8 @@ def run(options: argparse.Namespace) -> None:
         if options.card is not None:
             given = {name: getattr(options, name) for name in _STATED} | {"authors": options.author}
             release.card(**{name: value for name, value in given.items() if value}).save(options.card)
+        newest = "" if options.release else ", the newest synthetic table"
+        print(folded(f"release {release.entry.number} of {release.entry.source}{newest}"))
         for line in said_of(release):
             print(folded(line))
         if options.output is None and options.card is None:
@@ -64,17 +66,20 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _newest(db: Database) -> str:
-    """The number of the newest release that is published.
+    """The number of the newest synthetic table that is published; answers of queries are none.
 
     Raises:
         InvalidArgument: there is none.
     """
-    rows = db.sql("SELECT max(release) FROM dp_releases() WHERE state = 'published'").fetchall()
-    if rows[0][0] is None:
-        raise InvalidArgument(
-            "nothing was released yet: dpsql synthesize FILE TABLE --epsilon 1 --output TABLE.csv makes a release"
-        )
-    return str(rows[0][0])
+    from dpsql.report.facts import is_synthetic
+
+    rows = db.sql("SELECT release, rows, request FROM dp_releases() WHERE state = 'published' ORDER BY 1 DESC")
+    for number, count, request in rows.fetchall():
+        if is_synthetic(count, request):
+            return str(number)
+    raise InvalidArgument(
+        "no synthetic table was released yet: dpsql synthesize FILE TABLE --epsilon 1 --output TABLE.csv makes one"
+    )
 
 
 def said_of(release: Release) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from dpsql.api import output
 from dpsql.api.database_file import open_database
 from dpsql.core.digits import up
 from dpsql.errors import InvalidArgument
@@ -15,7 +16,8 @@ from dpsql.errors import InvalidArgument
 PLACE: Final = 60
 _TOLD = (
     "dpsql: this is the token of {name}, shown this once: give it to them by a safe way, as the password they log in "
-    "with; if it is lost, dpsql user rotate {database} {name} makes another"
+    "with; if it is lost, dpsql user rotate {database} {name} makes another\n"
+    "next: dpsql user list {database}; dpsql serve {database}"
 )
 
 
@@ -75,20 +77,23 @@ def _run(options: argparse.Namespace) -> None:
         print(f"{name}: release {options.release}, published to {', '.join(options.audience)}")
         print(f"next: dpsql serve {options.database}; dpsql unpublish {options.database} {name} takes it back")
     elif options.command == "releases":
-        print(ask("releases", {})["text"])
-        print(f"next: dpsql report {options.database} --release NUMBER; dpsql publish {options.database} NUMBER NAME")
+        then = "dpsql report {0} --release NUMBER; dpsql publish {0} NUMBER NAME"
+        output.say_list(ask("releases", {}), then.format(options.database))
     elif options.command == "unpublish":
         ask("unpublish", {"name": name})
         print(f"{name}: published no longer")
         print(f"next: dpsql releases {options.database}")
     elif options.action == "list":
-        print(ask("list", {})["text"])
+        then = "dpsql user limit {0} NAME TABLE=EPSILON; dpsql budget {0}"
+        output.say_list(ask("list", {}), then.format(options.database))
     elif options.action == "share":
         ask("share_releases", {"shared": options.releases == "on"})
         print(f"users share releases: {options.releases}")
+        print(f"next: dpsql user list {options.database}")
     elif options.action == "revoke":
         ask("revoke", {"name": name})
         print(f"{name}: revoked; what they caused stays theirs")
+        print(f"next: dpsql user list {options.database}")
     elif options.action == "limit":
         for table, epsilon in _limits(options.limit).items():
             given = {"name": name, "table": table, "epsilon": epsilon, "per": options.per, "delta": options.delta}
@@ -97,6 +102,7 @@ def _run(options: argparse.Namespace) -> None:
                 "no such limit any more" if epsilon is None else f"epsilon {up(epsilon)}, {options.per or 'forever'}"
             )
             print(f"{name}: {table}: {allowed}")
+        print(f"next: dpsql user list {options.database}")
     else:
         _print_token(ask, options)
 

@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import textwrap
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,18 @@ def folded(text: str, indent: str = "") -> str:
     return textwrap.fill(
         text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
     )
+
+
+def say_list(listed: Mapping[str, Any], then: str) -> None:
+    """Print a list, and below it the commands that go on; an empty one names the command that begins it.
+
+    Args:
+        listed: the answer of the owner's door.
+        then: the commands.
+    """
+    print(listed["text"])
+    if not listed["empty"]:
+        print(f"next: {then}")
 
 
 def show(db: Database, query: str, form: Form) -> None:

@@ -59,7 +59,8 @@ def _shown(found: pd.DataFrame, empty: str, below: str = "") -> dict[str, Any]:
     """
     objects = found.astype(object).where(found.notna(), None)
     text = plain_table(list(found.columns), objects.itertuples(index=False), empty)
-    return {"columns": list(found.columns), "text": f"{text}\n{below}" if below and len(found) else text}
+    shown = f"{text}\n{below}" if below and len(found) else text
+    return {"columns": list(found.columns), "text": shown, "empty": not len(found)}
 
 
 def _change(db: Database, action: str, table: str, reason: str, epsilon: float | None = None) -> str:

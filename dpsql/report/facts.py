@@ -129,6 +129,11 @@ class Facts:
         ]
 
 
+def is_synthetic(rows: int | None, request: str) -> bool:
+    """Whether a release is a synthetic table: a discovery has no rows, and a query's rows are answers."""
+    return rows is not None and "query" not in json.loads(request)
+
+
 def check_synthetic(entry: Entry) -> None:
     """Refuse a release that has no synthetic rows to report on.
 
@@ -139,7 +144,7 @@ def check_synthetic(entry: Entry) -> None:
         raise InvalidArgument(
             f"{entry.called} is {entry.state}, not published: the call that paid for it completes it, free"
         )
-    if entry.rows is None or "query" in json.loads(entry.request):
+    if not is_synthetic(entry.rows, entry.request):
         raise InvalidArgument(
             f"{entry.called} is no synthetic table: a report is of one of dp_synthesize, see FROM dp_releases()"
         )

@@ -84,6 +84,7 @@ def _audit(options: argparse.Namespace) -> None:
                 sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
         else:
             sys.stdout.write(f"{audit_table.table(events, charges=options.charges)}\n")
+            sys.stdout.write(f"next: dpsql audit verify {options.database}\n")
         return
     lines, wrong = audit_log.verify(options.database)
     if wrong:
@@ -93,6 +94,7 @@ def _audit(options: argparse.Namespace) -> None:
     )
     for process, (number, digest) in audit_log.heads(options.database).items():
         sys.stdout.write(f"the newest of the {process}: line {number}, hash {digest}\n")
+    sys.stdout.write(f"next: dpsql audit show {options.database}\n")
 
 
 def _warn_of_readers(database: Path) -> None:

@@ -48,9 +48,13 @@ def test_synthesize_and_budget(bank, capsys, tmp_path):
     assert head.split()[:2] == ["release", "name"]
     number = row.split()[0]
     assert following.startswith(f"next: dpsql report {bank}")
+    with dpsql.connect(bank) as db:
+        db.sql("FROM dp_query('SELECT a, count(*) FROM t GROUP BY a', epsilon => 0.1)").fetchall()
     page = tmp_path / "newest.html"
     assert main(["report", bank, "--output", str(page)]) == 0
-    assert f"of release {number} of t" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert text.startswith(f"release {number} of t, the newest synthetic table\n"), "a query's answers have no report"
+    assert f"of release {number} of t" in text
     assert page.exists()
     with dpsql.connect(bank) as db:
         db.sql("CREATE TABLE public_t AS FROM t LIMIT 30")
@@ -58,6 +62,31 @@ def test_synthesize_and_budget(bank, capsys, tmp_path):
     command = ["synthesize", bank, "t", "--epsilon", "0.5", "--output", str(output), "--mechanism", "pmwpub"]
     assert main([*command, "--prior", "public_t", "--option", "rounds=1", "--option", "passes=2"]) == 0
     assert "rows of release" in capsys.readouterr().out
+
+
+@pytest.mark.medium
+def test_a_command_names_the_next(bank, capsys):
+    """A list that is empty names the command that begins it, and nothing that could not work yet."""
+    for arguments, begins, goes_on in (
+        (["releases", bank], "nothing was released: dpsql synthesize FILE TABLE", None),
+        (["user", "list", bank], "no users: dpsql user add FILE NAME", None),
+        (["user", "add", bank, "alice", "--limit", "t=1"], "dpsql_", None),
+        (["user", "limit", bank, "alice", "t=1.5"], "alice: t: epsilon 1.5", "user list"),
+        (["user", "list", bank], "name ", "user limit"),
+        (["user", "share", bank, "on"], "users share releases: on", "user list"),
+        (["user", "revoke", bank, "alice"], "alice: revoked", "user list"),
+        (["budget", bank], "source ", "releases"),
+        (["ledger", "raise", bank, "t", "--epsilon", "3", "--reason", "more"], "t: epsilon 3", "budget"),
+        (["ledger", "verify", bank], f"{bank}: ", "budget"),
+    ):
+        assert main(arguments) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith(begins), arguments
+        assert [line.partition(f" {bank}")[0] for line in lines if line.startswith("next: ")] == (
+            [f"next: dpsql {goes_on}"] if goes_on else []
+        )
+    assert main(["report", bank]) == 1
+    assert "no synthetic table was released yet" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -246,13 +246,13 @@ def test_the_command_writes_pages_and_cards(bank, tmp_path, capsys):
     )
     shown = capsys.readouterr()
     assert shown.err == ""
-    assert shown.out.startswith("Shares of single columns are off by about")
+    assert shown.out.startswith("release 2 of t\nShares of single columns are off by about")
     assert shown.out.endswith(f"{page}: the report, of release 2 of t\n{card}: the card, of release 2 of t\n")
     assert "Release 2 of t" in Page(page.read_text(encoding="utf-8")).sections["header"]
     assert "data_curator_name: Bank" in card.read_text(encoding="utf-8")
     assert main(["report", bank]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("Shares of single columns are off by about")
+    assert shown.startswith("release 2 of t, the newest synthetic table\nShares of single columns are off by about")
     assert "--release 2 --output report.html" in shown
     assert main(["report", bank, "--release", "2", "--output", str(page), "--private", "--target", "b"]) == 0
     assert "PRIVATE: do not publish it" in capsys.readouterr().out

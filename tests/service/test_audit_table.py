@@ -59,7 +59,10 @@ def log(tmp_path):
 
 def shown(capsys, *arguments):
     assert command.audit(["show", *arguments]) == 0
-    return capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
+    if "--json" not in arguments:
+        assert lines.pop().startswith("next: dpsql audit verify ")
+    return lines
 
 
 def test_a_line_for_each_question(log, capsys):
