@@ -22,7 +22,9 @@ def add_commands(commands: Any) -> None:
     """Add `report` to the commands of `dpsql`."""
     report = commands.add_parser("report", help="how good a release is: a page to look at, or a card for a registry")
     report.add_argument("database", help="the DuckDB file")
-    report.add_argument("--release", help="its number, name or key (default: the newest synthetic table): see dpsql releases")
+    report.add_argument(
+        "--release", help="its number, name or key (default: the newest synthetic table): see dpsql releases"
+    )
     report.add_argument("--output", metavar="FILE", help="the .html file to write")
     report.add_argument("--card", metavar="FILE", help="the .json, .yaml or .md file to write the release card to")
     report.add_argument("--private", action="store_true", help="add the truth to the page, for the owner only")

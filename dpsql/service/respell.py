@@ -23,6 +23,8 @@ _SERIES: Final = "generate_series"
 _OURS: Final = _BARE | RELATIONS | {_SERIES} | SAME_NAMES
 _NUMERIC: Final = "DECIMAL(38, 10)"
 """Of PostgreSQL's numeric without digits, which holds any number: DuckDB's own has three after the point."""
+_TIME: Final = "::TIMETZ::TIME"
+"""DuckDB casts a moment to the time in the session's zone so alone, and all else to the same time."""
 _BYTES: Final = re.compile(r"'\\x((?:[0-9a-fA-F]{2})*)'")
 _LIKE: Final = frozenset({"like", "ilike"})
 _QUANTIFIERS: Final = frozenset({"any", "some", "all"})
@@ -200,6 +202,10 @@ class _Words:
         if inner == "numeric" and ahead[count] not in ("(", "["):
             self._skip(count)
             self.done.append(f"::{_NUMERIC}")
+            return True
+        if inner == "time" and ahead[count] not in ("(", "[", "with", "without"):
+            self._skip(count)
+            self.done.append(_TIME)
             return True
         if count == 4:  # another type of Postgres' that DuckDB has, too
             self._skip(count)

@@ -51,7 +51,9 @@ class ServerSetting:
         context: who may set it, such as `user` or `superuser`.
         kind: `bool`, `integer`, `real`, `enum` or `string`.
         words: those that an enum takes.
-        value: the one that it has by itself.
+        value: the one that it has by itself, as SHOW shows it.
+        bare: the same as a view shows it: without its unit.
+        unit: of the bare value; empty if it has none.
     """
 
     name: str
@@ -59,6 +61,8 @@ class ServerSetting:
     kind: str
     words: tuple[str, ...]
     value: str
+    bare: str
+    unit: str
 
 
 @cache
@@ -66,7 +70,15 @@ def server_settings() -> dict[str, ServerSetting]:
     """All, by their names in lower case."""
     rows = (line.split("\t") for line in FILE.read_text(encoding="utf-8").splitlines())
     listed = {
-        name.lower(): ServerSetting(name, context, kind, tuple(words.split(",")) if words else (), OWN.get(name, value))
-        for name, context, kind, words, value in rows
+        name.lower(): ServerSetting(
+            name,
+            context,
+            kind,
+            tuple(words.split(",")) if words else (),
+            OWN.get(name, value),
+            OWN.get(name, bare),
+            unit,
+        )
+        for name, context, kind, words, value, bare, unit in rows
     }
-    return {**listed, "is_superuser": ServerSetting("is_superuser", "internal", "bool", (), "off")}
+    return {**listed, "is_superuser": ServerSetting("is_superuser", "internal", "bool", (), "off", "off", "")}

@@ -17,12 +17,13 @@ def _text(value: str) -> str:
 
 
 _ROWS: Final = ", ".join(
-    f"({_text(one.name)}, {_text(one.value)}, {_text(one.context)}, {_text(one.kind)})"
+    f"({_text(one.name)}, {_text(one.bare)}, {_text(one.unit)}, {_text(one.context)}, {_text(one.kind)})"
     for one in server_settings().values()
 )
 VIEW: Final = (
     f"SELECT name, CASE name WHEN 'TimeZone' THEN {_ZONE} ELSE value END AS setting, context, vartype, 'default' AS "  # noqa: S608 - texts of our own file
-    f"source, value AS boot_val, value AS reset_val FROM (VALUES {_ROWS}) v(name, value, context, vartype)"
+    "source, nullif(unit, '') AS unit, value AS boot_val, value AS reset_val "
+    f"FROM (VALUES {_ROWS}) v(name, value, unit, context, vartype)"
 )
 """`pg_settings`, with the server's own values."""
 _VALUES: Final = ", ".join(f"{_text(name)}: {_text(one.value)}" for name, one in server_settings().items())

@@ -49,7 +49,8 @@ def setting_lines() -> list[str]:
     lines = []
     for name, context, kind, words, value, unit in found:
         shown = "" if "/" in value else _with_unit(value, unit)
-        lines.append("\t".join((name, context, kind, words, shown)))
+        bare = (value, unit) if shown and unit else (shown, "")
+        lines.append("\t".join((name, context, kind, words, shown, *bare)))
     return lines
 
 

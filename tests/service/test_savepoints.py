@@ -43,6 +43,41 @@ def test_savepoints_are_postgres_own(served, real):
             assert answers[0] == answers[1], sql
 
 
+def test_settings_go_back_with_what_fails(served, real):
+    """To the savepoint, to the transaction's beginning, or to the message's; the client is sent the time zone again."""
+    messages = [
+        "SET TIME ZONE 1", "BEGIN", "SET TIME ZONE 2", "SAVEPOINT a", "SET TIME ZONE 3", "SET LOCAL statement_timeout = '9s'",
+        "SAVEPOINT b", "SET TIME ZONE 4", "ROLLBACK TO b", "SET TIME ZONE 5", "SELECT nope", "ROLLBACK TO a",
+        "SET TIME ZONE 6", "RELEASE a", "SET statement_timeout = '8s'", "SELECT nope", "COMMIT", "BEGIN", "SET TIME ZONE 8", "RESET statement_timeout",
+        "ROLLBACK", "BEGIN; SET TIME ZONE 7; SAVEPOINT a; SET TIME ZONE 8; ROLLBACK TO a; COMMIT",
+        "SET TIME ZONE 9; SELECT nope", "SET TIME ZONE 10; SELECT 1", "SET TIME ZONE 11; SET TIME ZONE 'Nope/Zone'",
+    ]  # fmt: skip
+    with psycopg.connect(served.dsn(), autocommit=True) as ours:
+        for message in messages:
+            states = []
+            for connection in (ours, real):
+                connection.pgconn.exec_(message.encode())
+                state = [connection.info.transaction_status, connection.info.parameter_status("TimeZone")]
+                for name in ("TimeZone", "statement_timeout"):
+                    shown = connection.pgconn.exec_(f"SHOW {name}".encode())
+                    state.append(shown.get_value(0, 0) if shown.ntuples else None)
+                states.append(state)
+            if states[0][0] == psycopg.pq.TransactionStatus.INERROR:  # PostgreSQL tells at once, and here at the end
+                states = [[state[0]] for state in states]
+            assert states[0] == states[1], message
+    real.execute("SET TIME ZONE 'UTC'")
+
+
+def test_what_was_set_before_a_sync_goes_back_too(served, real):
+    with psycopg.connect(served.dsn(), autocommit=True) as ours:
+        for connection in (ours, real):
+            connection.execute("SET TIME ZONE 'UTC'")
+            with pytest.raises(psycopg.errors.UndefinedColumn), connection.pipeline():
+                connection.execute("SET TIME ZONE 'Asia/Tokyo'")
+                connection.execute("SELECT nope")
+            assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
+
+
 def test_psql_goes_on_after_an_error(served):
     need_psql()
     script = "\\set ON_ERROR_ROLLBACK on\nBEGIN;\nSELECT nope;\nSELECT 'goes on';\nCOMMIT;\n"

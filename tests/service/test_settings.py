@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import duckdb
 import psycopg
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from dpsql.errors import InvalidArgument
 from dpsql.service.pgwire.commands import Settings
 from dpsql.service.pgwire.failed import Failed
+from dpsql.service.pgwire.messages import Channel
 from dpsql.service.pgwire.zones import names
 
 ZONES = [
@@ -31,6 +34,7 @@ REFUSED = {
         *("statement_timeout = 'soon'", "client_encoding = LATIN1", "NAMES 'LATIN1'", "DateStyle = 'German'"),
         *("IntervalStyle = iso_8601", "bytea_output = 'escape'", "standard_conforming_strings = off"),
         *("search_path = other", "extra_float_digits = 0", "enable_seqscan = perhaps", "work_mem = soon"),
+        *("idle_session_timeout = 5000", "idle_in_transaction_session_timeout = '5min'", "idle_session_timeout = x"),
         *("transform_null_equals = on", "array_nulls = off", "TIME ZONE 'CET-1CEST'", "TIME ZONE INTERVAL '1 month'"),
     ],
     "42704": ["nothing_x = 1", "nothing_x TO DEFAULT"],
@@ -170,6 +174,19 @@ def test_a_setting_of_a_transaction_ends_with_it(settings):
         assert settings.seconds == after
 
 
+def test_a_channel_sends_notices_if_they_are_wanted(settings):
+    here, there = socket.socketpair()
+    with here, there:
+        channel = Channel(here)
+        for level, sent in (("warning", b""), ("error", b""), ("notice", b"N"), ("debug1", b"N")):
+            settings.run(f"SET client_min_messages = {level}")
+            channel.shows_notices = settings.notices
+            channel.notice("half is done")
+            channel.send(b"I")
+            channel.flush()
+            assert there.recv(1000).removesuffix(b"I\0\0\0\4")[:1] == sent
+
+
 def test_reset_goes_back_to_the_beginning(settings):
     settings.begin({"options": "-c statement_timeout=9s --application-name=a\\ b"})
     assert settings.seconds == 9
@@ -220,10 +237,12 @@ def test_the_first_message_is_obeyed_or_refused(small, monkeypatch):
 
 @pytest.mark.medium
 def test_statements_see_settings_as_show_does(browsed):
-    for name in ("server_version_num", "transaction_isolation", "search_path", "work_mem"):
+    for name in ("server_version_num", "transaction_isolation", "search_path", "cpu_tuple_cost"):
         shown = browsed.execute(f"SHOW {name}").fetchone()
         assert browsed.execute(f"SELECT current_setting('{name}')").fetchone() == shown
         assert browsed.execute("SELECT setting FROM pg_settings WHERE name = %s", [name]).fetchone() == shown
+    assert browsed.execute("SHOW work_mem").fetchone() == ("4MB",)
+    assert browsed.execute("SELECT setting, unit FROM pg_settings WHERE name = 'work_mem'").fetchone() == ("4096", "kB")
     assert browsed.execute("SELECT current_setting('nothing_x', true)").fetchone() == (None,)
     assert browsed.execute(
         "SELECT set_config('search_path', '', false), set_config('jit', 'off', false)"
@@ -232,3 +251,22 @@ def test_statements_see_settings_as_show_does(browsed):
         browsed.execute("SELECT current_setting('nothing_x')")
     with pytest.raises(psycopg.Error, match="write SET"):
         browsed.execute("SELECT set_config('TimeZone', 'Asia/Tokyo', false)")
+
+
+@pytest.mark.medium
+def test_the_view_of_settings_has_postgresqls_numbers_and_units(browsed, real):
+    """Those that PostgreSQL is compiled with, but paths; the server's own are others."""
+    sql = "SELECT name, {}, unit, vartype, context FROM pg_settings WHERE unit IS NOT NULL ORDER BY name"
+    there = {row[0]: row for row in real.execute(sql.format("boot_val")).fetchall()}
+    here = browsed.execute(sql.format("setting")).fetchall()
+    assert len(here) > 60
+    assert [row for row in here if row != there[row[0]]] == []
+
+
+@pytest.mark.medium
+def test_notices_are_sent_to_whoever_wants_them(browsed):
+    """A wish is obeyed, and SHOW repeats it."""
+    browsed.execute("SET client_min_messages = warning")
+    assert browsed.execute("SHOW client_min_messages").fetchone() == ("warning",)
+    browsed.execute("RESET client_min_messages")
+    assert browsed.execute("SHOW client_min_messages").fetchone() == ("notice",)

@@ -42,6 +42,19 @@ _LONGEST_VALUE: Final = 200
 _DUCKDB_SHOWS: Final = frozenset({"TABLES", "ALL", "DATABASES", ""})
 
 
+@dataclass(frozen=True)
+class Values:
+    """What a client had set at some moment.
+
+    Attributes:
+        values: of the session, by their names in lower case.
+        local: of the transaction alone.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    local: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass
 class Said:
     """What a command answers.
@@ -77,12 +90,18 @@ class Settings:
     _first: dict[str, str] = field(default_factory=dict)
     _before: dict[str, str] = field(default_factory=dict)
     _local: dict[str, str] = field(default_factory=dict)
+    _sure: Values = field(default_factory=Values)
 
     @property
     def seconds(self) -> float:
         """How long a statement may take."""
         wanted = seconds(self._value("statement_timeout", "0"))
         return min(wanted, self.most_seconds) if wanted > 0 else self.most_seconds
+
+    @property
+    def notices(self) -> bool:
+        """Whether the client is sent notices."""
+        return self._value("client_min_messages", "notice").lower() not in ("warning", "error")
 
     @property
     def zone(self) -> Zone:
@@ -106,10 +125,31 @@ class Settings:
         for name, value in of_startup(stated).items():
             self._keep(name, value, self.values)
         self._first = dict(self.values)
+        self.end()
 
     def trial(self) -> Settings:
         """A copy, which may obey a command that does not run yet."""
         return replace(self, values=dict(self.values), _local=dict(self._local), _before=dict(self._before))
+
+    def of_now(self) -> Values:
+        """What is set now."""
+        return Values(dict(self.values), dict(self._local))
+
+    def back_to(self, then: Values) -> None:
+        """What is set is as it was."""
+        self.values, self._local = dict(then.values), dict(then.local)
+
+    def end(self) -> None:
+        """The statements of a message, or those before a Sync, have run: outside of a transaction they were one."""
+        if self.transaction == "I":
+            self._sure = self.of_now()
+
+    def fail(self) -> None:
+        """A statement failed: its transaction has, or what was set beside it in one message is undone."""
+        if self.transaction == "I":
+            self.back_to(self._sure)
+        else:
+            self.transaction = "E"
 
     def reset(self) -> None:
         """Everything is as it was when the connection began."""
@@ -143,6 +183,7 @@ class Settings:
                 self.values = self._before
             self._local.clear()
             self.transaction = "I"
+            self.end()
         elif word == "SET":
             self._set(found[1:])
         elif word == "RESET":

@@ -15,6 +15,7 @@ from .results import Formats
 from .scrolling import Fetched, Scroll, ahead, name_of
 
 if TYPE_CHECKING:
+    from .commands import Values
     from .session import Session
 
 _MOST: Final = 100
@@ -71,8 +72,8 @@ class Cursors:
         self._open: dict[str, tuple[Declared, Portal]] = {}
         self._scrolls: dict[str, Scroll] = {}
         self._new: set[str] = set()
-        self._savepoints: list[tuple[str, frozenset[str]]] = []
-        """Their names, and the cursors that were open at each."""
+        self._savepoints: list[tuple[str, frozenset[str], Values]] = []
+        """Their names, and the cursors that were open at each, and the settings."""
 
     def declare(self, declared: Declared, prepared: Prepared, parameters: list[object]) -> None:
         """Make one."""
@@ -165,9 +166,9 @@ class Cursors:
         if tag == "SAVEPOINT":
             if len(self._savepoints) >= _MOST_SAVEPOINTS:
                 raise Failed("54000", f"{_MOST_SAVEPOINTS} savepoints are there: RELEASE some")
-            self._savepoints.append((name, frozenset(self._open)))
+            self._savepoints.append((name, frozenset(self._open), session.settings.of_now()))
             return
-        places = [place for place, (other, _) in enumerate(self._savepoints) if other == name]
+        places = [place for place, (other, *_) in enumerate(self._savepoints) if other == name]
         if not places:
             raise Failed("3B001", f'savepoint "{name[:60]}" does not exist')
         if tag == "RELEASE":
@@ -178,6 +179,7 @@ class Cursors:
             self._end(cursor)
             self._new.discard(cursor)
         session.settings.transaction = "T"
+        session.settings.back_to(self._savepoints[-1][2])
 
     def discard(self) -> None:
         """End all that a session has, for the next client of a pool.

@@ -26,11 +26,13 @@ class Channel:
     Attributes:
         socket: TLS, once that began.
         longest: how long a message may be.
+        shows_notices: whether the client wants messages that are no errors.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
         self.longest = LONGEST_BEFORE_LOGIN
+        self.shows_notices = True
         self._out = bytearray()
 
     def exactly(self, count: int) -> bytes:
@@ -90,7 +92,9 @@ class Channel:
         self.send(b"E", _fields(severity, code, message, position, hint))
 
     def notice(self, message: str) -> None:
-        """A message that is no error; it goes out at once."""
+        """A message that is no error; it goes out at once, if it goes out."""
+        if not self.shows_notices:
+            return
         self.send(b"N", _fields("NOTICE", "00000", message, 0, ""))
         self.flush()
 

@@ -36,7 +36,11 @@ _FIXED: Final = {
 ROLES: Final = frozenset({"role", "session_authorization"})
 _SERVERS: Final = frozenset({"is_superuser", "server_version", "server_version_num", "session_authorization"})
 """Nobody changes them, whatever PostgreSQL's own list says of them."""
-REPEATED: Final = frozenset({"statement_timeout", "application_name", "extra_float_digits", "timezone"})
+_NEVER: Final = frozenset({"idle_in_transaction_session_timeout", "idle_session_timeout"})
+"""Times after which PostgreSQL ends a session that says nothing: this server ends none then, so they are 0."""
+REPEATED: Final = frozenset(
+    {"statement_timeout", "application_name", "extra_float_digits", "timezone", "client_min_messages"}
+)
 """What SHOW says is the client's own value of these, and the server's of all others."""
 
 
@@ -48,7 +52,7 @@ def is_custom(name: str) -> bool:
 def changes_nothing(name: str) -> bool:
     """Whether a client may set it to any value, because no answer depends on it."""
     setting = server_settings().get(name)
-    obeyed = name in _FIXED or name in _SERVERS or name in REPEATED
+    obeyed = name in _FIXED or name in _SERVERS or name in REPEATED or name in _NEVER
     return setting is not None and setting.context == "user" and not obeyed
 
 
@@ -87,6 +91,8 @@ def check(name: str, value: str) -> None:
         return
     if name == "statement_timeout" and _LENGTH.fullmatch(value.strip()) is None:
         raise InvalidArgument(f"statement_timeout is {value[:40]!r}: write milliseconds, or '7s', '2min', '1h'")
+    if name in _NEVER and (_LENGTH.fullmatch(value.strip()) is None or seconds(value) > 0):
+        raise InvalidArgument(f"{name} is {value[:40]!r}: served is 0, because no session ends for being idle")
     words = {word.strip().strip('"').lower() for word in value.split(",")}
     if name == "client_encoding":  # only letters and digits count there: 'UTF-8' is one name
         words = {"".join(sign for sign in value.lower() if sign.isalnum())}

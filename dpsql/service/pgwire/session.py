@@ -72,22 +72,24 @@ class Session:
 
     def ready(self) -> None:
         """Say that the next statement may come."""
+        self.settings.end()
         self.channel.send(b"Z", self.settings.transaction.encode())
         self.channel.flush()
 
     def fail(self, error: BaseException) -> None:
         """Tell an error."""
-        if self.settings.transaction == "T":
-            self.settings.transaction = "E"
+        self.settings.fail()
         code = (
             error.code if isinstance(error, Failed) else "08P01" if isinstance(error, BadMessage) else sqlstate(error)
         )
         shown = str(error) if isinstance(error, Failed | BadMessage) else message(error)
         self.channel.error(code, shown)
+        self.report()
 
     def set_out(self) -> None:
-        """A statement begins: it has the time and the time zone that the client has set."""
+        """A statement begins: it has the time, the time zone and the notices that the client has set."""
         self.analyst.seconds, self.analyst.zone = self.settings.seconds, self.settings.zone
+        self.channel.shows_notices = self.settings.notices
 
     def report(self) -> None:
         """Tell the settings that changed, of those that clients hear of."""
