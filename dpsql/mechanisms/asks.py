@@ -302,6 +302,8 @@ class Rounds(Ask):
         cells: that a plan shows: of all rounds, or of the largest marginal.
         whole: whether whole marginals are selected, or cells.
         open: what is selected, in words.
+        priced: as how many rounds they are priced, where their number is known after the charge only: the fewest that
+            there may be. More of them share the same ε, and cost less ρ.
     """
 
     times: int = 1
@@ -309,6 +311,7 @@ class Rounds(Ask):
     cells: int = 1
     whole: bool = False
     open: str = "selected cells"
+    priced: int | None = None
 
     @property
     def part(self) -> Fraction:
@@ -317,8 +320,9 @@ class Rounds(Ask):
 
     def parts(self, noise: Distribution) -> Iterable[Part]:
         """See `Ask.parts`."""
-        count = self.times * self.each
-        return [Part(SELECTION, count, self.part), Part(noise, count, self.part)]
+        count = (self.priced or self.times) * self.each
+        part = self.share / (2 * count)
+        return [Part(SELECTION, count, part), Part(noise, count, part)]
 
     def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""

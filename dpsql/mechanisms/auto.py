@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.base import Mechanism, make, options_of
-from dpsql.mechanisms.defaults import having_papers, is_faithful, make_for, own_options
+from dpsql.mechanisms.defaults import Meaning, having_papers, is_faithful, make_for, own_options
 from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
 
 AUTO: Final = "auto"
@@ -69,21 +69,21 @@ class Facts:
     linear: bool = False
 
 
-def choose(name: str, given: Mapping[str, Any], facts: Facts, *, former: bool = False) -> tuple[Mechanism, str]:
+def choose(name: str, given: Mapping[str, Any], facts: Facts, *, meaning: Meaning = Meaning.NOW) -> tuple[Mechanism, str]:
     """The mechanism of a request, and why, where the request leaves the choice to us.
 
     Args:
         name: of a mechanism, or `auto`.
         given: its options.
         facts: of the request.
-        former: take the options that an earlier version took by default; see `dpsql.mechanisms.defaults`.
+        meaning: whose defaults are taken; see `dpsql.mechanisms.defaults`.
 
     Raises:
         UnknownName: no such mechanism.
         InvalidArgument: an option that the mechanism has not, or a value out of range.
     """
     if name != AUTO:
-        return make_for(name, given, pure=facts.pure, former=former), ""
+        return make_for(name, given, pure=facts.pure, meaning=meaning), ""
     if is_faithful(given):
         raise InvalidArgument(
             "faithful is true, but no mechanism is named whose paper would be followed: say mechanism := one of "

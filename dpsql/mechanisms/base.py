@@ -81,6 +81,11 @@ class Mechanism(ABC):
         """What `faithful := true` sets beside the fields' defaults; None where no published algorithm is meant."""
         return None
 
+    @classmethod
+    def published_before(cls) -> Mapping[str, Any] | None:
+        """What `faithful := true` set in version 0.2.0 and before, by which its releases are looked for."""
+        return cls.published()
+
     @abstractmethod
     def course(self, facts: Facts) -> Course:
         """What it asks, and with which shares: of ε where its noise proves a pure one, else of ρ.

@@ -1,16 +1,18 @@
 """The options of a request that leaves some out: what works, what was published, or what an earlier version took.
 
     recommended   the fields' defaults, changed by `Mechanism.recommended`: what errs least on the benchmarks
-    faithful      with `faithful := true`, changed by `Mechanism.published` instead: the algorithm of the source
-    former        the fields' defaults as they are: a request without options meant them before there were the others
+    faithful      with `faithful := true`, changed by `Mechanism.published` instead: the settings of the source
+    before        with `faithful := true`, changed by `Mechanism.published_before`: what that meant to the version before
+    first         the fields' defaults as they are: a request without options meant them before there were the others
 
-What is given is taken in every case. A request is looked for with the former defaults, too, under the key that it had
+What is given is taken in every case. A request is looked for with what it meant before, too, under the key that it had
 then: who paid for it then is told the same again, free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from dpsql.core.arguments import checked
@@ -18,14 +20,27 @@ from dpsql.errors import InvalidArgument
 from dpsql.mechanisms.base import FAITHFUL, Mechanism, find, make, registered
 
 
-def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = False) -> Mechanism:
+class Meaning(Enum):
+    """Which version's defaults a request is read with."""
+
+    NOW = "now"
+    BEFORE = "before"
+    FIRST = "first"
+
+
+def meanings(given: Mapping[str, Any]) -> tuple[Meaning, ...]:
+    """What a request with these options may mean, or have meant; the newest first."""
+    return tuple(Meaning) if is_faithful(given) else (Meaning.NOW, Meaning.FIRST)
+
+
+def make_for(name: str, given: Mapping[str, Any], *, pure: bool, meaning: Meaning = Meaning.NOW) -> Mechanism:
     """The mechanism of a request.
 
     Args:
         name: of the mechanism.
         given: the options of the request.
         pure: whether the release is to promise pure ε.
-        former: take the former defaults for what is not given.
+        meaning: whose defaults are taken for what is not given.
 
     Raises:
         UnknownName: no such mechanism.
@@ -33,9 +48,10 @@ def make_for(name: str, given: Mapping[str, Any], *, pure: bool, former: bool = 
     """
     mechanism, faithful = find(name), is_faithful(given)
     given = own_options(given)
-    usual: Mapping[str, Any] = {} if former and has_defaults(mechanism) else mechanism.recommended(pure=pure)
+    first = meaning is Meaning.FIRST and has_defaults(mechanism)
+    usual: Mapping[str, Any] = {} if first else mechanism.recommended(pure=pure)
     if faithful:
-        published = mechanism.published()
+        published = mechanism.published() if meaning is Meaning.NOW else mechanism.published_before()
         if published is None:
             raise InvalidArgument(
                 f"faithful is true, but mechanism {name!r} follows no paper in other ways than by default: leave it "

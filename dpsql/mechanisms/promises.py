@@ -132,6 +132,15 @@ def mwem_rounds(log_records: float, alpha: float) -> int:
     return math.ceil(9 * log_records / alpha**2)
 
 
+def mwem_best_rounds(log_records: float, queries: int, epsilon: float, rows: float) -> int:
+    """T*, by which the bound of Claim 3 is least: d/dT of 2√(ln|X|/T) + 10·T·ln|Q|/(εn) is 0.
+
+    >>> mwem_best_rounds(math.log(1000), 10_000, 1.0, 48_842)
+    125
+    """
+    return max(1, round((epsilon * rows * math.sqrt(log_records) / (10 * math.log(max(2, queries)))) ** (2 / 3)))
+
+
 def mwem_epsilon(log_records: float, queries: int, rounds: int, alpha: float, rows: float) -> float:
     """ε by which `mwem_bound` is α; infinite where T is too small for any.
 

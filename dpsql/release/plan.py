@@ -22,7 +22,7 @@ from dpsql.engines.source import Source
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.mechanisms.auto import Facts, choose
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement, Remark, explicit_options, name_of
-from dpsql.mechanisms.defaults import has_defaults, is_faithful
+from dpsql.mechanisms.defaults import Meaning, has_defaults, is_faithful
 from dpsql.mechanisms.promises import NamesAccuracy
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import Budget
@@ -134,13 +134,13 @@ class Plan(Planned[Request, TableFacts]):
         return Pricing(self.questions, self.budget)
 
 
-def plan_table(request: Request, facts: TableFacts, *, former: bool = False) -> Plan:
+def plan_table(request: Request, facts: TableFacts, *, meaning: Meaning = Meaning.NOW) -> Plan:
     """What a request is charged for.
 
     Args:
         request: the request.
         facts: what it names.
-        former: as an earlier version planned it, which had other defaults; see `dpsql.mechanisms.defaults`.
+        meaning: as which version planned it, with its defaults; see `dpsql.mechanisms.defaults`.
 
     Raises:
         InvalidArgument: ε, δ, the mechanism or an option of it is out of its range.
@@ -150,7 +150,7 @@ def plan_table(request: Request, facts: TableFacts, *, former: bool = False) -> 
     order = max((len(clique) for clique in workload.cliques), default=0)
     pure, prior = account.pure or delta == 0, request.prior is not None
     known = Facts(pure, request.epsilon, prior, bool(workload.thresholds), order, bool(workload.linear))
-    mechanism, choice = choose(request.mechanism, request.options, known, former=former)
+    mechanism, choice = choose(request.mechanism, request.options, known, meaning=meaning)
     if workload.linear and not mechanism.takes_linear:
         instead = "direct" if pure else "projection"
         raise InvalidArgument(
@@ -159,7 +159,7 @@ def plan_table(request: Request, facts: TableFacts, *, former: bool = False) -> 
         )
     questions = declared(mechanism.questions(domain, workload, account.neighbours))
     budget = price(questions, request.epsilon, delta)
-    canonical = _canonical(request, facts, budget, mechanism, former=former)
+    canonical = _canonical(request, facts, budget, mechanism, meaning)
     return Plan(request, facts, canonical, budget, mechanism, questions, choice)
 
 
@@ -236,7 +236,7 @@ def _linked(members: Members, domain: Domain) -> dict[str, Any]:
     return {"linked": members.to_json(), "domain": digest(domain.to_json())}
 
 
-def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: Mechanism, *, former: bool) -> str:
+def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: Mechanism, meaning: Meaning) -> str:
     """The canonical request.
 
     Of a mechanism whose defaults are others than they were it says so, so that none is taken for an earlier version's.
@@ -257,7 +257,7 @@ def _canonical(request: Request, facts: TableFacts, budget: Budget, mechanism: M
                 request.reuse and facts.linked is None and mechanism.uses_earlier and not is_faithful(request.options)
             ),
             "release": request.release,
-            **({} if former or not has_defaults(type(mechanism)) else {"defaults": _DEFAULTS}),
+            **({} if meaning is Meaning.FIRST or not has_defaults(type(mechanism)) else {"defaults": _DEFAULTS}),
             **({} if facts.linked is None else _linked(facts.linked, facts.domain)),
         },
         facts.alone,

@@ -30,6 +30,7 @@ from dpsql.evaluation.constraints import find_allowed, refuse_impossible, settle
 from dpsql.evaluation.decode import released_columns
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.evidence.occupied import Occupied, occupied
+from dpsql.mechanisms.defaults import meanings
 from dpsql.models.fitness import Fitness
 from dpsql.models.model import Model
 from dpsql.owner.stand_ins import check_installed, stand_ins
@@ -238,12 +239,12 @@ def _found(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]
     """
     facts = look_up_table(cursor, request)
     books = Books(cursor, facts.source.catalog)
-    meanings = [facts] if facts.before is None else [facts, replace(facts, workload=facts.before, before=None)]
-    readings = ((meant, former) for meant in meanings for former in (False, True))
+    meant_facts = [facts] if facts.before is None else [facts, replace(facts, workload=facts.before, before=None)]
+    readings = ((meant, meaning) for meant in meant_facts for meaning in meanings(request.options))
     found: list[Plan | InvalidArgument] = []
-    for meant, former in readings:
+    for meant, meaning in readings:
         try:
-            plan = plan_table(request, meant, former=former)
+            plan = plan_table(request, meant, meaning=meaning)
         except InvalidArgument as refused:  # another reading may have been charged
             found.append(refused)
             continue

@@ -16,7 +16,7 @@ import pytest
 
 import dpsql
 from dpsql.mechanisms.base import registered
-from dpsql.mechanisms.defaults import has_defaults
+from dpsql.mechanisms.defaults import Meaning, has_defaults
 from dpsql.privacy.promised import recorded_promise as promise
 from dpsql.release.discovery import DiscoveryRequest, resolve_discovery
 from dpsql.release.lookup import look_up_table
@@ -109,7 +109,7 @@ def told(resolved: Any) -> dict[str, Any]:
 
 def then_planned(cursor: Any, request: Request) -> Any:
     """The plan that a request had, checked as it was."""
-    planned = plan_table(request, look_up_table(cursor, request), former=True)
+    planned = plan_table(request, look_up_table(cursor, request), meaning=Meaning.FIRST)
     check_questions(planned)
     check_drawable(planned)
     planned.account.check_kind(planned.budget)

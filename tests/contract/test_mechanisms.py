@@ -25,6 +25,7 @@ from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, DpsqlError, InsufficientBudget, Interrupted, InvalidArgument
 from dpsql.mechanisms.base import explicit_options, make, options_of, registered
+from dpsql.mechanisms.defaults import Meaning
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import find_kind
 from dpsql.privacy.pricing import price
@@ -439,7 +440,7 @@ def test_what_was_charged_by_defaults_of_which_the_new_ones_refuse_an_option_is_
     with pytest.raises(InvalidArgument, match="say faithful := true"):
         people.synthesize("people", **how)
     with monkeypatch.context() as before:
-        before.setattr("dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, former=True))
+        before.setattr("dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, meaning=Meaning.FIRST))
         then = people.synthesize("people", **how)
     spent = people.budget()
     assert people.synthesize("people", **how).entry.key == then.entry.key
@@ -473,7 +474,7 @@ def test_what_an_earlier_version_made_by_default_is_told_again_free(people, monk
     people.domain("people", "sex", values=["F", "M"], nulls=True)
     how = {"epsilon": 1.0, "mechanism": "mwem", "workload": "all 2-way"}
     with monkeypatch.context() as before:
-        before.setattr("dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, former=True))
+        before.setattr("dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, meaning=Meaning.FIRST))
         then = people.synthesize("people", **how)
     spent = people.budget()
     again = people.synthesize("people", **how)

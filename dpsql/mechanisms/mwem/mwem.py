@@ -11,7 +11,9 @@ queries (`dpsql.core.linear_family`), divided by their largest weight.
 
     without privacy  max error ≤ 2n·√(ln|D|/T);  with it  + 10·T·ln|Q|/ε  with probability 1 − 2T/|Q|
 
-The fields' defaults, which `faithful := true` asks for, are the lecture's algorithm. A request gets what errs least
+The fields' defaults are the lecture's algorithm. `faithful := true` asks for it with T* rounds, of which the bound above
+is least: (ε·n·√ln|D| / 10·ln|Q|)^⅔, from the charge and the number of rows, which is public or measured. They are
+priced as the fewest that there may be, for a charge is made before n is known. A request gets what errs least
 (`recommended`): `start := 'marginals'` measures all 1-way marginals first, whose product is A_0, and then selects
 among the larger subsets of the workload's marginals, by a score from which the noise of measuring them is taken off;
 `queries := 'marginals'` selects and measures whole marginals, which
@@ -31,6 +33,7 @@ Source: Machanavajjhala, lecture 13; Hardt, Ligett, McSherry 2012 (arXiv:1012.47
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -71,6 +74,7 @@ from dpsql.mechanisms.promises import (
     check_mwem_failure,
     check_part,
     log_records,
+    mwem_best_rounds,
     mwem_bound,
     mwem_epsilon,
     mwem_rounds,
@@ -85,7 +89,11 @@ _TOTAL_OF_EPSILON: Final = Fraction(1, 20)
 _TOTAL_OF_RHO: Final = Fraction(1, 100)
 _SINGLES_OF_EPSILON: Final = Fraction(1, 3)  # of what the total leaves
 _SINGLES_OF_RHO: Final = Fraction(1, 4)
+THEOREM: Final = "theorem"
+_FEWEST_ROUNDS: Final = 10  # of T*: fewer are promised nothing, for ln|D| is 2.5 and more
 _MOST_ROUNDS: Final = 10_000
+_USUAL_RHO: Final = Fraction(1, 100)
+_USUAL_ROWS: Final = 50_000
 _LARGEST: Final = 1e9  # an ε that no request can have
 _GOING_THROUGH: Final = 4  # times, through all iterates: in the rounds, for the fitness, for the rows, and to mend them
 
@@ -106,9 +114,9 @@ class MWEM(Mechanism):
     what `dpsql.core.linear_family` says, c times the largest weight where rows are added or removed.
 
     Attributes:
-        rounds: T, or 'auto': one for each column (marginals; two after 1-way marginals), four for each (cells). There
-            may be more of them than queries: one that was selected may be again, for its answer was noisy and later
-            steps move it.
+        rounds: T, or 'auto': one for each column (marginals; two after 1-way marginals), four for each (cells); or
+            'theorem': T*, from 10 to 10,000, by which Claim 3's bound is least. There may be more of them than queries:
+            one that was selected may be again, for its answer was noisy and later steps move it.
         queries: 'cells', as in the lecture, or 'marginals'.
         noise: 'laplace' for pure ε, as in the lecture, or 'gaussian'.
         passes: over all past measurements in each round; 1 uses the newest one only.
@@ -143,13 +151,19 @@ class MWEM(Mechanism):
 
     @classmethod
     def published(cls) -> Mapping[str, Any]:
-        """See `Mechanism.published`: the fields' defaults are the lecture's."""
+        """See `Mechanism.published`: the fields' defaults are the lecture's, with rounds by its Claim 3."""
+        return {"rounds": THEOREM}
+
+    @classmethod
+    def published_before(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published_before`: four rounds for each column."""
         return {}
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_word("start", self.start, STARTS)
-        check_rounds(self.rounds)
+        if self.rounds != THEOREM:
+            check_rounds(self.rounds)
         check_word("queries", self.queries, ("cells", "marginals"))
         check_word("noise", self.noise, noise_names())
         check_word("output", self.output, ("average", "last"))
@@ -182,7 +196,7 @@ class MWEM(Mechanism):
     def course(self, facts: Facts) -> Course:
         """See `Mechanism.course`: T rounds, after the number of rows and the 1-way marginals."""
         pure, whole, domain = self._noise.pure, self.queries == "marginals", facts.domain
-        rounds, workload = self._rounds(domain), facts.workload
+        workload, rounds = facts.workload, self._rounds(facts)
         by = " by the error of its thresholds" if whole and workload.thresholds else ""
         return Course.in_turn(
             facts,
@@ -196,6 +210,7 @@ class MWEM(Mechanism):
                 whole=whole,
                 open="selected marginals, at most" if whole else f"selected {workload_words(workload)}",
                 note=f"{rounds} rounds, each selects one{by} and measures it",
+                priced=_FEWEST_ROUNDS if self._is_by_theorem else None,
             ),
         )
 
@@ -220,7 +235,7 @@ class MWEM(Mechanism):
         """Refuse an accuracy that Claim 3 proves nothing of, or that takes days."""
         if self.alpha is None:
             return
-        rounds, queries = self._rounds(domain), cells_of(domain, workload)
+        rounds, queries = self._rounds(Facts(domain, workload, Neighbours.ADD_REMOVE)), cells_of(domain, workload)
         if rounds > _MOST_ROUNDS:
             raise InvalidArgument(
                 f"alpha {self.alpha:g} asks for {rounds} rounds, of at most {_MOST_ROUNDS}: give a larger alpha"
@@ -231,12 +246,14 @@ class MWEM(Mechanism):
         """See `Mechanism.footprint`: an update and its histogram, of every group; what is scored; what is measured."""
         sizes = self._sizes(domain, workload)
         scored = SCORED_BYTES * sum(sizes) if self.queries == "cells" else 30 * max(sizes, default=0)
-        kept = 16 * self._rounds(domain) * (max(sizes, default=0) if self.queries == "marginals" else 10)
+        rounds = self._rounds(Facts(domain, workload, Neighbours.ADD_REMOVE, _USUAL_RHO, _USUAL_ROWS))
+        kept = 16 * rounds * (max(sizes, default=0) if self.queries == "marginals" else 10)
         return BASE_BYTES + scored + kept + 60 * min(self.max_cells, domain.size(domain.names))
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: scores, and updates of the groups that there may be."""
-        rounds, sizes = self._rounds(domain), self._sizes(domain, workload)
+        rounds = self._rounds(Facts(domain, workload, Neighbours.ADD_REMOVE, rho, rows))
+        sizes = self._sizes(domain, workload)
         fixed = base_seconds(rows) + QUESTION_SECONDS * rounds + weighing_seconds(workload)
         if self.start == "marginals" and self.passes > 1:
             scored = (0.25 if self.queries == "marginals" else 0.35) * SCORED_SECONDS * rounds * sum(sizes)
@@ -249,10 +266,10 @@ class MWEM(Mechanism):
 
     def _moving(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """About how long the updates take, each of a group; of whole marginals noise decides how large those grow."""
-        measure = self.course(Facts(domain, workload, Neighbours.ADD_REMOVE, rho)).step[1]
-        spread = self._noise.stddev(measure, 1) / max(1.0, rows)
+        facts = Facts(domain, workload, Neighbours.ADD_REMOVE, rho, rows)
+        spread = self._noise.stddev(self.course(facts).step[1], 1) / max(1.0, rows)
         whole, candidates = self.queries == "marginals", self._candidates(workload)
-        found = foreseen_updates(domain, candidates, spread, self._rounds(domain), self.max_cells, whole=whole)
+        found = foreseen_updates(domain, candidates, spread, self._rounds(facts), self.max_cells, whole=whole)
         again = _GOING_THROUGH if self.output == "average" else 1
         return again * self.passes * (MOVED_SECONDS * found.cells + UPDATE_SECONDS * found.number)
 
@@ -265,7 +282,8 @@ class MWEM(Mechanism):
             return linear
         epsilon = course.epsilon * float(1 - course.share(Total))
         units = max(1.0, facts.about / neighbours.cell)
-        proven = mwem_bound(log_records(domain), cells_of(domain, facts.workload), self._rounds(domain), epsilon, units)
+        queries, rounds = cells_of(domain, facts.workload), self._rounds(facts)
+        proven = mwem_bound(log_records(domain), queries, rounds, epsilon, units)
         beside = ")" if neighbours.total_is_public else ", for a public number of rows)"
         what = f"all {workload_words(facts.workload)} (if max_cells leaves out none{beside}"
         return [*linear, Remark("promise", proven.words(what, "Claim 3"))]
@@ -284,6 +302,13 @@ class MWEM(Mechanism):
         epsilon = mwem_epsilon(log_records(domain), cells_of(domain, workload), rounds, alpha, max(1.0, units))
         return Fraction(min(epsilon, _LARGEST))
 
+    def _epsilon_of_rounds(self, facts: Facts) -> float:
+        """ε of all rounds; of Gaussian noise the pure one whose Laplace noise would cost the same ρ."""
+        if not self._noise.pure:
+            return math.sqrt(2 * facts.charge)
+        course = self.course(replace(facts, rows=None))
+        return course.epsilon * float(course.share(Rounds))
+
     def check_public_rows(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
     ) -> None:
@@ -294,8 +319,10 @@ class MWEM(Mechanism):
 
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
-        domain, curator, rounds = walk.domain, walk.curator, self._rounds(walk.domain)
+        domain, curator = walk.domain, walk.curator
         known, first = walk.total(), walk.marginals()
+        walk = walk.knowing(max(1.0, float(known.values[0])))
+        rounds = self._rounds(walk.facts)
         measured, past = list[Measurement](), Past.of(curator, known, self.max_cells)
         if not consistent(first, past.earlier):
             past = Past()
@@ -341,12 +368,24 @@ class MWEM(Mechanism):
         sizes = (domain.size(columns_of(family)) for family in self._candidates(workload))
         return [size for size in sizes if size <= self.max_cells]
 
-    def _rounds(self, domain: Domain) -> int:
-        """T. A rule over public facts: n is not known when the charge is made."""
+    @property
+    def _is_by_theorem(self) -> bool:
+        return self.rounds == THEOREM and self.alpha is None
+
+    def _rounds(self, facts: Facts) -> int:
+        """T. A rule over public facts; T* over the charge and n̂, too, before which there are as many as are priced."""
+        domain = facts.domain
         if isinstance(self.rounds, int):
             return self.rounds
         if self.alpha is not None:
             return mwem_rounds(log_records(domain), self.alpha)
+        if self._is_by_theorem:
+            if facts.rho is None or facts.rows is None:
+                return _FEWEST_ROUNDS
+            epsilon = self._epsilon_of_rounds(facts)
+            units, queries = facts.whole_rows / facts.neighbours.cell, cells_of(domain, facts.workload)
+            best = mwem_best_rounds(log_records(domain), queries, epsilon, units)
+            return min(max(best, _FEWEST_ROUNDS), _MOST_ROUNDS)
         if self.queries == "cells":
             return 4 * len(domain)
         return len(domain) * (2 if self.start == "marginals" else 1)
