@@ -38,10 +38,11 @@ class Options(TypedDict, total=False):
     neighbours: str | None  # rap
     noise: float | str | None  # barak, direct, fem, hdmm, ide, lp, mwem
     objective: str | None  # barak, lp
+    order: str | None  # fem
     output: str | None  # mwem, pmwpub
-    passes: int | None  # mwem, pmwpub
+    passes: int | None  # ide, mwem, pmwpub
     points: int | None  # lp
-    queries: str | None  # mwem, pmwpub, projection, rap
+    queries: str | None  # lp, mwem, pmwpub, projection, rap
     queries_per_round: int | str | None  # rap
     reach: str | None  # ide
     reconstruct: str | None  # hdmm
@@ -50,6 +51,7 @@ class Options(TypedDict, total=False):
     relaxation: str | None  # projection, rap
     relaxed_rows: int | None  # direct, hdmm, projection, rap
     rounds: int | str | None  # dualquery, fem, mwem, pmwpub, rap
+    rule: str | None  # dualquery
     sample_rows: int | None  # dualquery
     samples: int | None  # dualquery, fem
     search: str | None  # dualquery, fem
@@ -61,6 +63,7 @@ class Options(TypedDict, total=False):
     subsample: bool | None  # dualquery
     support: int | None  # ide
     ties: str | None  # ide
+    totals: str | None  # ide
     weights: str | None  # projection
     without: Sequence[str] | str | None  # projection
 

@@ -69,7 +69,9 @@ class Facts:
     linear: bool = False
 
 
-def choose(name: str, given: Mapping[str, Any], facts: Facts, *, meaning: Meaning = Meaning.NOW) -> tuple[Mechanism, str]:
+def choose(
+    name: str, given: Mapping[str, Any], facts: Facts, *, meaning: Meaning = Meaning.NOW
+) -> tuple[Mechanism, str]:
     """The mechanism of a request, and why, where the request leaves the choice to us.
 
     Args:

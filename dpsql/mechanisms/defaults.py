@@ -2,7 +2,7 @@
 
     recommended   the fields' defaults, changed by `Mechanism.recommended`: what errs least on the benchmarks
     faithful      with `faithful := true`, changed by `Mechanism.published` instead: the settings of the source
-    before        with `faithful := true`, changed by `Mechanism.published_before`: what that meant to the version before
+    before        with `faithful := true`, changed by `Mechanism.published_before`: what that meant to version 0.2.0
     first         the fields' defaults as they are: a request without options meant them before there were the others
 
 What is given is taken in every case. A request is looked for with what it meant before, too, under the key that it had

@@ -138,7 +138,8 @@ def mwem_best_rounds(log_records: float, queries: int, epsilon: float, rows: flo
     >>> mwem_best_rounds(math.log(1000), 10_000, 1.0, 48_842)
     125
     """
-    return max(1, round((epsilon * rows * math.sqrt(log_records) / (10 * math.log(max(2, queries)))) ** (2 / 3)))
+    best = math.pow(epsilon * rows * math.sqrt(log_records) / (10 * math.log(max(2, queries))), 2 / 3)
+    return max(1, round(best))
 
 
 def mwem_epsilon(log_records: float, queries: int, rounds: int, alpha: float, rows: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from dpsql.release.synthesis import resolve
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "budgets.json"
 NOW = RECORDED.with_name("budgets_now.json")
+BEFORE = RECORDED.with_name("budgets_before.json")
+"""Of requests as published, as version 0.2.0 planned them."""
 TABLES = ("added", "replaced", "units")
 LOSSES = ((0.1, 1e-9), (7.5, 1e-3))
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -107,9 +110,9 @@ def told(resolved: Any) -> dict[str, Any]:
     }
 
 
-def then_planned(cursor: Any, request: Request) -> Any:
+def then_planned(cursor: Any, request: Request, meaning: Meaning = Meaning.FIRST) -> Any:
     """The plan that a request had, checked as it was."""
-    planned = plan_table(request, look_up_table(cursor, request), meaning=Meaning.FIRST)
+    planned = plan_table(request, look_up_table(cursor, request), meaning=meaning)
     check_questions(planned)
     check_drawable(planned)
     planned.account.check_kind(planned.budget)
@@ -190,6 +193,24 @@ def test_what_a_request_costs_by_its_defaults_is_recorded_too(tables):
     assert set(now) == set(recorded)
     for case, value in now.items():
         assert value == recorded[case], case
+
+
+@pytest.mark.medium
+def test_a_request_as_published_is_looked_for_by_what_it_cost_before(tables):
+    """Settings of papers changed; who paid for a release by the ones before is told the same again, free."""
+    recorded = dict(json.loads(BEFORE.read_text()))
+    names = sorted({case.split()[0] for case in recorded})
+    asked = {name: [{**dict(OPTIONS[name][0]), "faithful": True}] for name in names}
+    now: dict[str, Any] = {}
+    for name in names:
+        now |= of_tables(tables, name, partial(then_planned, meaning=Meaning.BEFORE), cases(name, asked[name]))
+    for case, value in recorded.items():
+        assert now[case] == value, case
+    keys = [{value["key"] for value in found.values() if isinstance(value, dict)} for found in (now, of_now(tables))]
+    changed = {"dualquery", "fem", "ide", "lp", "mwem"} & set(names)
+    of_changed = {now[case]["key"] for case in recorded if case.split()[0] in changed and isinstance(now[case], dict)}
+    assert of_changed
+    assert not of_changed & keys[1], "the broken twin takes a release of other settings for it"
 
 
 def test_no_release_is_taken_for_one_with_other_defaults(tables):

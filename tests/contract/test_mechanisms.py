@@ -440,7 +440,9 @@ def test_what_was_charged_by_defaults_of_which_the_new_ones_refuse_an_option_is_
     with pytest.raises(InvalidArgument, match="say faithful := true"):
         people.synthesize("people", **how)
     with monkeypatch.context() as before:
-        before.setattr("dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, meaning=Meaning.FIRST))
+        before.setattr(
+            "dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, meaning=Meaning.FIRST)
+        )
         then = people.synthesize("people", **how)
     spent = people.budget()
     assert people.synthesize("people", **how).entry.key == then.entry.key
@@ -474,7 +476,9 @@ def test_what_an_earlier_version_made_by_default_is_told_again_free(people, monk
     people.domain("people", "sex", values=["F", "M"], nulls=True)
     how = {"epsilon": 1.0, "mechanism": "mwem", "workload": "all 2-way"}
     with monkeypatch.context() as before:
-        before.setattr("dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, meaning=Meaning.FIRST))
+        before.setattr(
+            "dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, meaning=Meaning.FIRST)
+        )
         then = people.synthesize("people", **how)
     spent = people.budget()
     again = people.synthesize("people", **how)

@@ -108,6 +108,10 @@ class Statistics:
         answers = self.answers(density)
         return float(np.maximum(answers - self.low, self.high - answers).max(initial=0.0))
 
+    def error_sum(self, density: Floats) -> float:
+        """Σ_f |A h − ã| over the rows of cells, which are not merged."""
+        return float(np.abs(self.rows @ density - self.low).sum())
+
 
 @dataclass(frozen=True)
 class Density:
@@ -119,12 +123,14 @@ class Density:
             that have a point.
         bound: no density has less; equal to `error` where the program was solved.
         rounds: linear programs solved.
+        prices: of a solved `l1`: the duals of its answers, from −1 to 1, and the reduced costs of the points.
     """
 
     weights: Floats
     error: float
     bound: float
     rounds: int
+    prices: tuple[Floats, Floats] | None = None
 
     @property
     def optimal(self) -> bool:
@@ -345,20 +351,17 @@ def _least_sum(facts: Statistics, deadline: float, progress: Progress) -> Densit
     rows, points = len(facts.low), facts.points
     written = facts.chosen(np.arange(rows))
     sides = csr_array((np.ones(rows), (np.arange(rows), np.arange(rows))), (rows, rows))
-    equal = vstack(
-        [
-            hstack([written, -sides, sides]),
-            csr_array(np.append(np.ones(points), np.zeros(2 * rows))[None]),
-        ],
-        format="csr",
-    )
+    sum_to_one = csr_array(np.append(np.ones(points), np.zeros(2 * rows))[None])
+    equal = vstack([hstack([written, -sides, sides]), sum_to_one], format="csr")
     cost = np.append(np.zeros(points), np.ones(2 * rows))
     wanted = np.append(facts.low, 1.0) * points
-    solved = _solve({"c": cost, "A_eq": equal, "b_eq": wanted}, deadline, progress)
-    density = np.full(points, 1 / points) if solved is None else _density(solved[:points])
-    error = float(np.abs(written @ density - facts.low).sum())
-    bound = 0.0 if solved is None else min(error, float(cost @ solved) / points)
-    return Density(density, error, bound, int(solved is not None))
+    found = _found({"c": cost, "A_eq": equal, "b_eq": wanted}, deadline, progress)
+    density = np.full(points, 1 / points) if found is None else _density(np.asarray(found.x[:points], np.float64))
+    error = facts.error_sum(density)
+    if found is None:
+        return Density(density, error, 0.0, 0)
+    prices = np.asarray(found.eqlin.marginals[:rows], np.float64), np.asarray(found.lower.marginals[:points])
+    return Density(density, error, min(error, float(cost @ found.x) / points), 1, prices)
 
 
 def _density(solution: Floats) -> Floats:
@@ -369,13 +372,19 @@ def _density(solution: Floats) -> Floats:
 
 def _solve(program: dict[str, Any], deadline: float, progress: Progress) -> Floats | None:
     """The solution of a linear program; None if the time is up before it is found."""
+    found = _found(program, deadline, progress)
+    return None if found is None else np.asarray(found.x, np.float64)
+
+
+def _found(program: dict[str, Any], deadline: float, progress: Progress) -> Any:
+    """SciPy's answer; None if the time is up before the program is solved."""
     for method in _METHODS:
         left = deadline - time.monotonic()
         if left <= 0:
             return None
         found = aside(progress, _asked({**program, "method": method, "options": {"time_limit": left}}))
         if found.x is not None and found.status == 0:
-            return np.asarray(found.x, np.float64)
+            return found
     return None
 
 

@@ -1,14 +1,19 @@
 r"""The exact reference of iterative estimation: two problems on the prior's rows, one after the other.
 
-    y* = W z*,   z* = argmin ‖W z − ỹ‖₁        over distributions z on the rows, by linear programming
-    q* = argmin KL(q‖p)  subject to  W q = y*   by its dual
+    L* = min ‖W z − ỹ‖₁                             over distributions z on the rows, by linear programming
+    q* = argmin KL(q‖p)  subject to  ‖W q − ỹ‖₁ = L*   over all of them, by its dual
 
-        q(v) ∝ p(v)·exp(Σ_j λ_j W_jv),      λ = argmin  ln Σ_v p(v)·exp(Σ_j λ_j W_jv) − Σ_j λ_j y*_j
+The distributions of the least sum are a face of the program, which one optimal dual π of it tells (complementary
+slackness): where |π_j| < 1 all of them have (W q)_j = ỹ_j, where π_j = 1 they have (W q)_j ≤ ỹ_j, where π_j = −1 they
+have (W q)_j ≥ ỹ_j, and a row of positive reduced cost has no weight. So the second problem has linear limits, and
 
-The dual is convex and smooth. Rows in a cell whose y* is 0 have no weight and are left out first, because their λ would
-go to −∞. The first problem has many solutions, of which the linear program finds one, as in the paper.
+    q(v) ∝ p(v)·exp(Σ_j λ_j W_jv),      λ = argmin  ln Σ_v p(v)·exp(Σ_j λ_j W_jv) − Σ_j λ_j ỹ_j
 
-Source: Tao, Bater, Machanavajjhala 2021 (IDE), section 3.1, problems (1) and (2).
+with λ_j free, ≤ 0 or ≥ 0 in these three cases. That is convex and smooth. Rows in a cell that must be empty are left
+out first, because their λ would go to −∞. The paper takes the answers y* = W z* of one z*; of the many that there are
+the linear program finds any, and q* with these may be far from the nearest one.
+
+Source: Tao, Bater, Machanavajjhala 2021 (IDE), section 3, problems (1), (2) and (4).
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ Floats = npt.NDArray[np.float64]
 _NONE: Final = 1e-12
 _STEPS: Final = 20_000
 _TIGHT: Final = 1e-10
+_EDGE: Final = 1e-7  # what a dual of the solver is off by
 
 
 @dataclass(frozen=True)
@@ -38,9 +44,9 @@ class TwoStages:
 
     Attributes:
         weights: q*, shape (rows,).
-        least: ‖W z* − ỹ‖₁ on the cells that a row reaches: no distribution on the rows has less, if `optimal`.
+        least: L* on the cells that a row reaches: no distribution on the rows has less, if `optimal`.
         optimal: whether the first problem was solved.
-        apart: ‖W q* − y*‖₁, by which the second one was not.
+        apart: ‖W q* − ỹ‖₁ − L*, by which the second one was not.
     """
 
     weights: Floats
@@ -80,19 +86,27 @@ def two_stages(
     progress.stage("solving", 2)
     facts = statistics(domain, codes, measured, total, merge=False)
     density = nearest_density(facts, "l1", seconds, progress)
-    z = density.weights if density.rounds else prior
-    answers = facts.rows @ z
-    empty = answers <= _NONE
-    left = np.flatnonzero((facts.rows[empty].sum(axis=0) == 0) & (prior > 0))
-    matrix, wanted = facts.rows[~empty][:, left], answers[~empty]
+    if density.prices is None:  # out of time
+        return TwoStages(prior, facts.error_sum(prior), False, 0.0)
+    answered, unused = density.prices
+    over, under = answered <= _EDGE - 1, answered >= 1 - _EDGE
+    empty = ~over & (facts.low <= _NONE)
+    left = np.flatnonzero((facts.rows[empty].sum(axis=0) == 0) & (prior > 0) & (unused <= _EDGE))
+    kept = ~empty
+    bounds = [(0.0 if o else None, 0.0 if u else None) for o, u in zip(over[kept], under[kept], strict=True)]
     weights = np.zeros(len(prior))
-    weights[left] = _nearest(np.log(prior[left]), matrix, wanted, progress)
-    apart = float(np.abs(facts.rows @ weights - answers).sum())
-    return TwoStages(weights, density.error, density.rounds > 0 and density.optimal, apart)
+    weights[left] = _nearest(np.log(prior[left]), facts.rows[kept][:, left], facts.low[kept], bounds, progress)
+    return TwoStages(weights, density.error, density.optimal, facts.error_sum(weights) - density.error)
 
 
-def _nearest(log_prior: Floats, matrix: object, wanted: Floats, progress: Progress) -> Floats:
-    """The weights of least relative entropy with these answers, by the dual; see the module."""
+def _nearest(
+    log_prior: Floats,
+    matrix: object,
+    wanted: Floats,
+    bounds: Sequence[tuple[float | None, float | None]],
+    progress: Progress,
+) -> Floats:
+    """The weights of least relative entropy within the limits, by the dual; see the module."""
     rows = matrix.T  # type: ignore[attr-defined]
 
     def tilted(dual: Floats) -> tuple[Floats, float]:
@@ -112,6 +126,7 @@ def _nearest(log_prior: Floats, matrix: object, wanted: Floats, progress: Progre
         np.zeros(len(wanted)),
         jac=True,
         method="L-BFGS-B",
+        bounds=bounds,
         callback=lambda _: progress.check(),
         options={"maxiter": _STEPS, "maxfun": _STEPS, "ftol": 1e-15, "gtol": _TIGHT, "maxcor": 30},
     )

@@ -24,9 +24,9 @@ workload has only the cells that stand out of the noise; what no cell covers fol
 Definition 3.1). `method := 'exact'` solves the paper's two problems one after the other instead
 (`dpsql.fitting.rows.two_stages`).
 
-Departs from the paper: in Algorithm 1 the total gets ε/20 instead of ε/2; the ñ_g of a region are moved to add up to
-its ñ_r, by the threshold that is L1-nearest, for else the many empty groups would gain rows, and the ñ_r to n where
-that is public; a group starts from
+Departs from the paper, but not with `faithful := true`: in Algorithm 1 the total gets ε/20, not ε/2; T is 10 times
+the number of marginals, not twice; the ñ_g of a region are moved to add up to its ñ_r, by the threshold that is
+L1-nearest, for else the many empty groups would gain rows, and the ñ_r to n where that is public; a group starts from
 
     (1 − λ)·p_r(v) + λ·p_r(v)·P(g|v)/Z,   λ = c_g/(c_g + 10),   P(g|v) and c_g by the group_by columns of the prior
 
@@ -67,7 +67,9 @@ TOTAL_SHARE: Final = Fraction(1, 20)
 _EQUAL: Final = Fraction(1)  # for each kind of question
 _USUAL_SUPPORT: Final = 10_000
 _MOST_SUPPORT: Final = 100_000_000
+_HALF: Final = Fraction(1, 2)
 METHODS: Final = ("iterations", "exact")
+TOTALS: Final = ("consistent", "paper")
 
 
 @register("ide", when="a public table of the same kind and pure ε; many small public groups")
@@ -86,7 +88,7 @@ class IDE(Mechanism):
         noise: 'laplace', the paper's, for pure ε-DP; or 'gaussian' by (ε, δ).
         marginals: k or k_S, how many are measured: none for half as many as there are columns (with regions or groups,
             for as many). A workload of at most so many (none: of at most as many as columns) is measured itself.
-        iterations: T, steps of the fit; none for 10 times the number of marginals (the paper: 2 times).
+        iterations: T, steps of the fit; none for `passes` times the number of marginals.
         ties: which of the L1-closest answers a step takes: 'prior', the nearest to the current estimate, or
             'threshold', the Euclidean projection.
         region: a column; Algorithm 2 with its values as regions.
@@ -102,6 +104,9 @@ class IDE(Mechanism):
         clear: cells of fewer noisy rows than so many standard deviations follow the prior; none to meet all.
         method: 'iterations', or 'exact' for the paper's two problems, one after the other, on at most 2,000 prior rows.
         seconds: for the linear program of method := 'exact'; after them the prior's answers take its place.
+        passes: how often a marginal is met, on average, where T is not given; twice in the paper.
+        totals: 'consistent', where ñ gets ε/20 without groups, and those of groups add up to their region's; or those
+            of the 'paper', where ñ gets as much ε as the marginals do, and those of groups stay as they are measured.
 
     Raises:
         InvalidArgument: an option is out of its range, or asks for more marginals than there are.
@@ -124,6 +129,8 @@ class IDE(Mechanism):
     clear: float | None = field(default=None, metadata=LATER)
     method: str = field(default="iterations", metadata=LATER)
     seconds: float = field(default=60.0, metadata=LATER)
+    passes: int = field(default=10, metadata=LATER)
+    totals: str = field(default="consistent", metadata=LATER)
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -133,6 +140,11 @@ class IDE(Mechanism):
     @classmethod
     def published(cls) -> Mapping[str, Any]:
         """See `Mechanism.published`."""
+        return {"group_prior": False, "passes": 2, "totals": "paper"}
+
+    @classmethod
+    def published_before(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published_before`: more steps, and totals that add up."""
         return {"group_prior": False}
 
     def __post_init__(self) -> None:
@@ -143,7 +155,8 @@ class IDE(Mechanism):
         check_range("copies", self.copies, 1, 1000)
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("support", self.support, 1000, _MOST_SUPPORT)
-        known = {"noise": noise_names(), "ties": TIES, "reach": REACHES, "method": METHODS}
+        check_range("passes", self.passes, 1, 1000)
+        known = {"noise": noise_names(), "ties": TIES, "reach": REACHES, "method": METHODS, "totals": TOTALS}
         for name, words in known.items():
             check_word(name, getattr(self, name), words)
         if self.clear is not None:
@@ -184,7 +197,7 @@ class IDE(Mechanism):
         domain, columns = facts.domain, len(self.features_of(facts.domain))
         region, keys = self.region_of(domain), self.keys_of(domain)
         chosen = min(self.marginals or (columns if keys else -(-columns // 2)), self.candidates(domain, region))
-        asks: list[Ask] = [] if region else [Total.of(facts, TOTAL_SHARE)]
+        asks: list[Ask] = [] if region else [Total.of(facts, _HALF if self.totals == "paper" else TOTAL_SHARE)]
         if not keys:
             own, rest = self.own_marginals(domain, facts.workload), 1 - sum((ask.share for ask in asks), Fraction(0))
             asks.append(Marginals(rest, own) if own else self._chosen(domain, rest, chosen, (), single=False))

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-_PASSES: Final = 10
 _SMALLEST: Final = 1e-12
 _PRIOR_ROWS: Final = 10
 
@@ -131,7 +130,7 @@ class Run:
             partials.append(Partial.of(cells, None if inside.all() else inside))
             noisy.append(one.values.reshape(1, -1) / total)
         kept = [place for place, part in enumerate(partials) if len(part.reached)]
-        steps = self.asked.iterations or _PASSES * len(partials)
+        steps = self.asked.iterations or self.asked.passes * len(partials)
         chosen = [partials[place] for place in kept], [noisy[place] for place in kept]
         start, random, ties = self.prior[None, :], self.generator, self.asked.ties
         weights = estimate(start, *chosen, steps, random, self.progress, ties)[0]
@@ -175,7 +174,7 @@ class Run:
             return self._grouped(groups, weights, totals, chosen, ())
         inside = packed(groups, self.keys, self.domain, region)  # the region of each group
         measured = self.walk.marginals("groups")[0].values.astype(np.float64)
-        counts = _shared_out(measured, totals, inside)
+        counts = np.maximum(measured, 0.0) if self._as_published else _shared_out(measured, totals, inside)
         kept = np.flatnonzero(counts > 0)
         fits = [self.domain.size((*self.keys, name)) <= self.asked.max_cells for name in self.features]
         columns = independent_columns(self.features, self.information, self._count("group marginals"), fits)
@@ -183,6 +182,11 @@ class Run:
         begin = self._group_prior(groups[kept], weights[inside[kept]])
         moved = self._estimate(begin, columns, [answers[kept] for answers in noisy])
         return self._grouped(groups[kept], moved, counts[kept], chosen, columns)
+
+    @property
+    def _as_published(self) -> bool:
+        """Whether totals stay as they are measured."""
+        return self.asked.totals == "paper"
 
     def _group_prior(self, groups: Codes, weights: Floats) -> Floats:
         """What each group starts from; see the module. The regions' estimates, where the prior cannot say more."""
@@ -209,7 +213,8 @@ class Run:
         """Total and estimate of each region, and what was measured."""
         first = self.walk.marginals("regions")[0] if region else self.walk.total()
         totals = np.maximum(first.values, 0).astype(np.float64)
-        if region and self.walk.curator.neighbours.total_is_public:  # then regions add up to it
+        public = self.walk.curator.neighbours.total_is_public
+        if region and public and not self._as_published:  # then regions add up to it
             rows = self.walk.total().values.astype(np.float64)
             totals = _shared_out(first.values.astype(np.float64), rows, np.zeros(len(totals), np.int64))
         chosen = self._dependent(region, totals)
@@ -250,7 +255,7 @@ class Run:
 
     def _estimate(self, weights: Floats, cliques: Sequence[Clique], noisy: Sequence[Floats]) -> Floats:
         partials = [Partial.of(packed(self.codes, self.features, self.domain, clique)) for clique in cliques]
-        steps = self.asked.iterations or _PASSES * len(cliques)
+        steps = self.asked.iterations or self.asked.passes * len(cliques)
         return estimate(weights, partials, noisy, steps, self.generator, self.progress, self.asked.ties)
 
     def _grouped(

@@ -11,8 +11,8 @@ queries (`dpsql.core.linear_family`), divided by their largest weight.
 
     without privacy  max error ≤ 2n·√(ln|D|/T);  with it  + 10·T·ln|Q|/ε  with probability 1 − 2T/|Q|
 
-The fields' defaults are the lecture's algorithm. `faithful := true` asks for it with T* rounds, of which the bound above
-is least: (ε·n·√ln|D| / 10·ln|Q|)^⅔, from the charge and the number of rows, which is public or measured. They are
+The fields' defaults are the lecture's algorithm. `faithful := true` asks for it with T* rounds, by which that bound is
+least: (ε·n·√ln|D| / 10·ln|Q|)^⅔, from the charge and the number of rows, which is public or measured. They are
 priced as the fewest that there may be, for a charge is made before n is known. A request gets what errs least
 (`recommended`): `start := 'marginals'` measures all 1-way marginals first, whose product is A_0, and then selects
 among the larger subsets of the workload's marginals, by a score from which the noise of measuring them is taken off;

@@ -24,7 +24,9 @@ from dpsql.mechanisms.base import Remark
 from dpsql.mechanisms.promises import dualquery_bound
 from dpsql.mechanisms.query_games.game import MOST_ROUNDS, Parameters
 
+THEOREM: Final = "theorem"
 _MOST_DRAWS: Final = 100_000_000
+_QUICK_DRAWS: Final = 10_000_000  # of a run that names no accuracy
 _SAME: Final = 0.99
 
 
@@ -42,6 +44,31 @@ def check_alpha(alpha: float | None, constants: str, *, published: bool) -> None
         )
     if alpha is None and constants != "paper":
         raise InvalidArgument(f"constants is {constants!r}, of which alpha? Give alpha too")
+
+
+def affordable(asked: Accuracy, rho: Fraction, rows: float) -> tuple[int, int]:
+    """T and s by the paper's formulas at the least α whose T, η and s cost no more than ρ; it may be above 1.
+
+    Args:
+        asked: any accuracy of the game.
+        rho: of the game.
+        rows: n.
+
+    >>> affordable(Accuracy(math.log(1e6), 2000, 0.3, 0.05), Fraction(1, 100), 48_842)
+    (129, 1139)
+    """
+    low, high = -7.0, 7.0  # of ln α
+
+    def fits(alpha: float) -> bool:
+        found = replace(asked, alpha=alpha).parameters(rows)
+        quick = found.rounds <= MOST_ROUNDS and found.rounds * found.samples <= _QUICK_DRAWS
+        return quick and found.cost <= rho
+
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(math.exp(middle)) else (middle, high)
+    found = replace(asked, alpha=math.exp(high)).parameters(rows)
+    return found.rounds, found.samples
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,10 @@ from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.one_way_start import STARTS, after_singles, left_after
 from dpsql.mechanisms.promises import check_affords, check_part, log_records
-from dpsql.mechanisms.query_games.accuracy import Accuracy, check_alpha
+from dpsql.mechanisms.query_games.accuracy import THEOREM, Accuracy, affordable, check_alpha
 from dpsql.mechanisms.query_games.game import (
-    MOST_ROUNDS,
+    MOST_SAMPLED,
+    RANGES,
     USUAL_ROUNDS,
     Parameters,
     by_rule,
@@ -87,7 +88,6 @@ from dpsql.privacy.journal import SignedQuery
 from dpsql.runtime.progress import Progress
 
 _SAMPLING_ERROR: Final = 0.05
-_MOST_SAMPLED: Final = 10_000_000
 _USUAL_RECORDS: Final = 200
 _LEAD: Final = 0.25  # the factor of the noise of leaders, of 0.05 to 16 the best on Adult at ε = 1
 
@@ -106,11 +106,10 @@ class DualQuery(Mechanism):
     − 1 at ρ_t = (2η(t − 1)/n)²/8 each, together s·η²·T(T − 1)(2T − 1)/12n² ≤ ρ; round 1 and the records touch no
     private count. Sensitivity of the score (t − 1)·count − n·(records in the cell): t − 1, for both neighbours. Under
     add_remove the number of rows is private: `total` takes ρ/100 first (start := 'marginals': then one `measure` of the
-    1-way marginals a third), and n is the noisy total in the score as in the
-    rate η/n, which is a public number by then. With privacy units of at most c rows the sensitivity is c times that,
-    and n/c stands for n wherever η, T and s follow from it. With `subsample` the same with m in place of n; standing
-    alone such a game is (ln(1 + (m/n)(e^{ε_m} − 1)), (m/n)·δ_m)-DP for replace_one, and what is measured on all rows
-    before it adds to that.
+    1-way marginals a third), and n is the noisy total in the score as in the rate η/n, which is a public number by
+    then. With privacy units of at most c rows the sensitivity is c times that, and n/c stands for n wherever η, T and s
+    follow from it. With `subsample` the same with m in place of n; standing alone such a game is (ln(1 + (m/n)(e^{ε_m}
+    − 1)), (m/n)·δ_m)-DP for replace_one, and what is measured on all rows before it adds to that.
 
     Attributes:
         rounds: T, and as many different records at most; none to take it from alpha, eta or the rule.
@@ -127,6 +126,8 @@ class DualQuery(Mechanism):
         records: found in each round; 1 in the note.
         seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
         constants: of T, η and s by alpha: the 'paper' ones, or those that take the 'least' ρ for it.
+        rule: of T and s that are not given: from 'trials' on Adult, or of the 'theorem' at the α that costs all of ρ,
+            often above 1, where nothing is promised; at most 10 million draws.
 
     Raises:
         InvalidArgument: an option is out of its range; or alpha or eta cost more than the charge, which depends on n:
@@ -147,6 +148,7 @@ class DualQuery(Mechanism):
     start: str = field(default="uniform", metadata=LATER)
     records: int = field(default=1, metadata=LATER)
     constants: str = field(default="paper", metadata=LATER)
+    rule: str = field(default="trials", metadata=LATER)
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -155,27 +157,27 @@ class DualQuery(Mechanism):
 
     @classmethod
     def published(cls) -> Mapping[str, Any]:
-        """See `Mechanism.published`: the fields' defaults are the note's algorithm."""
+        """See `Mechanism.published`: the fields' defaults are the note's algorithm; T and s by its theorem."""
+        return {"rule": THEOREM}
+
+    @classmethod
+    def published_before(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published_before`: T and s by trials."""
         return {}
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_word("start", self.start, STARTS)
-        check_range("records", self.records, 1, 10_000)
-        if self.rounds is not None:
-            check_range("rounds", self.rounds, 2, MOST_ROUNDS)
-        if self.eta is not None:
-            check_range("eta", self.eta, 1e-9, 1e9)
-        if self.samples is not None:
-            check_range("samples", self.samples, 1, 1_000_000)
+        for name, least, most in RANGES:
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), least, most)
         check_part("alpha", self.alpha, 0.2)
         check_part("beta", self.beta, 0.05)
-        if self.sample_rows is not None:
-            check_range("sample_rows", self.sample_rows, 1, _MOST_SAMPLED)
-            if not self.subsample:
-                raise InvalidArgument(f"sample_rows is {self.sample_rows}, of what sample? Say subsample := true too")
+        if self.sample_rows is not None and not self.subsample:
+            raise InvalidArgument(f"sample_rows is {self.sample_rows}, of what sample? Say subsample := true too")
         check_search(self.search)
         check_range("seconds", self.seconds, 0.01, 3600)
+        check_word("rule", self.rule, ("trials", THEOREM))
         check_alpha(self.alpha, self.constants, published=self._is_published)
 
     @property
@@ -237,7 +239,7 @@ class DualQuery(Mechanism):
         if not self.subsample:
             return rows
         asked = 2 * math.log(4 * cells_of(domain, workload) / self.beta) / (self.alpha or _SAMPLING_ERROR) ** 2
-        return min(rows, self.sample_rows or min(math.ceil(asked), _MOST_SAMPLED))
+        return min(rows, self.sample_rows or min(math.ceil(asked), MOST_SAMPLED))
 
     def parameters(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> Parameters:
         """What a run with ρ (after the total) would play, `rows` of the table being played on.
@@ -281,7 +283,10 @@ class DualQuery(Mechanism):
         if self.alpha is not None:
             found = self._wanted(domain, workload, self.alpha).parameters(1.0)
             return found.rounds, found.samples
-        return by_rule(rho, rows, 2 * cells_of(domain, workload), self.rounds, self.samples)
+        queries = 2 * cells_of(domain, workload)
+        if self.rule == THEOREM and (self.rounds, self.samples, self.eta) == (None, None, None):
+            return affordable(Accuracy(log_records(domain), queries, 1.0, self.beta), rho, rows)
+        return by_rule(rho, rows, queries, self.rounds, self.samples)
 
     def _wanted(self, domain: Domain, workload: Workload, alpha: float) -> Accuracy:
         """What accuracy α asks of the game: half of α where it is played on a sample, for the sample errs too."""

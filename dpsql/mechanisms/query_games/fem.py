@@ -8,12 +8,15 @@ The queries are all cells of the workload's marginals, its thresholds, and their
               D_t = s records; each maximises  Σ_{i≤t} q_i(x) + ⟨x, σ⟩  over one-hot records x, with σ ~ Exp of its own
     output    all records of D_1 … D_T, with equal weights
 
-That is the paper's order, shifted so that no query is paid for that no record hears of.
+That is the paper's order, shifted so that no query is paid for that no record hears of. With `order := 'paper'`, which
+`faithful := true` asks for, the output is all records of D_0 … D_{T−1}, the paper's D_1 … D_T: uniform ones are part
+of it, and the last query is heard of by none.
 
 A query that the released records should satisfy more often comes with a plus, its negation with a minus; which of both
 is private too, so cell and sign are drawn together. Instead of an integer program for each record, all s of a round are
 found at once by block coordinate ascent (`dpsql.fitting.rows.best_records`): privacy does not depend on how good they
-are. `search := 'milp'` solves the paper's integer program for each of them, on small domains.
+are. `search := 'milp'` solves the paper's integer program for each of them, on small domains; 'auto', which `faithful
+:= true` asks for, where the domain is small.
 
 With `start := 'marginals'` all 1-way marginals p are measured first, and σ_v = λ·(log p_v + Gumbel) for the value v of
 an attribute. So D_0 is drawn from the product of p, and a query that was found raises the odds of what satisfies it.
@@ -84,8 +87,11 @@ class FEM(Mechanism):
             where it is λ.
         start: 'uniform', as in the paper, or 'marginals': all 1-way marginals are measured first.
         search: of a record: 'local', block coordinate ascent of all at once, or 'milp', the paper's integer program for
-            each record, of columns with at most 200 values together. Ten times and more as slow.
+            each record, of columns with at most 200 values together, ten times and more as slow; 'auto' for 'milp'
+            where the columns have so few.
         seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
+        order: 'heard', where the records of each round have heard of its query, or the 'paper' one, where those before
+            it are output.
 
     Raises:
         InvalidArgument: an option is out of its range.
@@ -98,6 +104,7 @@ class FEM(Mechanism):
     start: str = field(default="uniform", metadata=LATER)
     search: str = field(default="local", metadata=LATER)
     seconds: float = field(default=5.0, metadata=LATER)
+    order: str = field(default="heard", metadata=LATER)
 
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
@@ -106,7 +113,12 @@ class FEM(Mechanism):
 
     @classmethod
     def published(cls) -> Mapping[str, Any]:
-        """See `Mechanism.published`: the fields' defaults are the paper's algorithm."""
+        """See `Mechanism.published`: the fields' defaults, with the paper's program and order."""
+        return {"search": "auto", "order": "paper"}
+
+    @classmethod
+    def published_before(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published_before`: the local search, and the shifted order."""
         return {}
 
     def __post_init__(self) -> None:
@@ -115,7 +127,8 @@ class FEM(Mechanism):
         check_range("rounds", self.rounds, 1, 10_000)
         check_range("samples", self.samples, 1, 10_000)
         check_range("noise", self.noise, 0, 1e6)
-        check_word("search", self.search, ("local", "milp"))
+        check_word("search", self.search, ("local", "milp", "auto"))
+        check_word("order", self.order, ("heard", "paper"))
         check_range("seconds", self.seconds, 0.01, 3600)
 
     def course(self, facts: Facts) -> Course:
@@ -144,7 +157,7 @@ class FEM(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`."""
         work = game_seconds(domain, workload, self.rounds, self.samples, self.rounds / 2)
-        programs = _PROGRAM_SECONDS * self.rounds**2 * self.samples if self.search == "milp" else 0.0
+        programs = _PROGRAM_SECONDS * self.rounds**2 * self.samples if self._is_exact(domain.width) else 0.0
         return base_seconds(rows) + work + programs
 
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
@@ -163,11 +176,15 @@ class FEM(Mechanism):
         }
         return Outcome(WeightedRows(domain, codes, counts / len(records), float(total)), report)
 
+    def _is_exact(self, width: int) -> bool:
+        """Whether an integer program finds each record."""
+        return self.search == "milp" or (self.search == "auto" and width <= _WIDEST)
+
     def _leaders(
         self, goal: Goal, generator: np.random.Generator, progress: Progress, shares: npt.NDArray[np.float64] | None
     ) -> npt.NDArray[np.int64]:
         """The s records that follow the perturbed leader, shape (s, attributes)."""
-        if self.search == "milp":
+        if self._is_exact(sum(goal.sizes)):
             return exact_leaders(goal, self.samples, self.noise, self.seconds, generator, progress, shares)
         return perturbed_leaders(goal, self.samples, self.noise, generator, progress, shares)
 
@@ -195,9 +212,13 @@ class FEM(Mechanism):
             def answers(family: Family, shown: npt.NDArray[np.int64] = records) -> npt.NDArray[np.float64]:
                 return answers_of_rows(domain, shown, each, family)
 
+            if self.order == "paper":
+                found.append(records)
             drawn += walk.curator.sample_cells(walk.workload.families, answers, 1, 1, walk.draw)
             goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])
-            records = self._leaders(goal, generator, progress, shares)
-            found.append(records)
+            if self.order == "heard" or len(drawn) < self.rounds:
+                records = self._leaders(goal, generator, progress, shares)
+            if self.order == "heard":
+                found.append(records)
             progress.round_done()
         return np.concatenate(found), drawn

@@ -19,6 +19,15 @@ from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
 
 MOST_ROUNDS: Final = 10_000
 USUAL_ROUNDS: Final = 300
+MOST_SAMPLED: Final = 10_000_000
+RANGES: Final = (
+    ("records", 1, 10_000),
+    ("rounds", 2, MOST_ROUNDS),
+    ("eta", 1e-9, 1e9),
+    ("samples", 1, 1_000_000),
+    ("sample_rows", 1, MOST_SAMPLED),
+)
+"""Of DualQuery's options, where they are given."""
 _FEWEST_ROUNDS: Final = 20
 _USUAL_SAMPLES: Final = 1000
 

@@ -17,8 +17,8 @@ meets their cells, too.
 T = 1 lists its cells one by one, up to 20,000 of them. More, or whole marginals, are `dpsql.mechanisms.rap.one_round`.
 Where T or K is 'auto' it is chosen by `dpsql.mechanisms.rap.grid`.
 
-Source: Aydore et al. 2021, Algorithm 2 (arXiv:2103.06641). The fields' defaults, which `faithful := true` asks for, are
-the paper's, on a grid point.
+Source: Aydore et al. 2021, Algorithm 2 (arXiv:2103.06641). The fields' defaults are the paper's, and `faithful := true`
+asks for them with T and K by the rule of the grid. The paper reports the best pair of its grid, chosen on private rows.
 """
 
 from __future__ import annotations
@@ -120,7 +120,12 @@ class RAP(Mechanism):
 
     @classmethod
     def published(cls) -> Mapping[str, Any]:
-        """See `Mechanism.published`: the fields' defaults are the paper's, on a grid point."""
+        """See `Mechanism.published`: the fields' defaults are the paper's, on the grid point of a public rule."""
+        return {"rounds": AUTO, "queries_per_round": AUTO}
+
+    @classmethod
+    def published_before(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published_before`: the grid point of ten rounds of ten cells."""
         return {}
 
     def __post_init__(self) -> None:

@@ -15,7 +15,9 @@ Laplace noise δ = (b/n)·ln(|F|/γ)), n ≥ δ⁻²·ln(|F|/γ), m ≥ δ⁻²�
 with Rényi condition number κ(ν‖μ) = ∫(dν/dμ)² dμ ≤ K, the synthetic rows are 8δ-accurate with probability 1 − 4γ.
 It counts n as public and μ as independent of the rows; a product of measured marginals is not, but costs no privacy.
 For the uniform μ, κ = |Ω|·Σ_x φ(x)² ≤ |Ω|. Theorem 2.2: with that noise on every f ∈ F by itself, n ≥ 2(εδ)⁻¹·|F|·
-ln(|F|/γ) makes the release ε-DP; here the noise follows from ε, for every n.
+ln(|F|/γ) makes the release ε-DP; here the noise follows from ε, for every n. With `queries := 'cells'`, which
+`faithful := true` asks for, it is that of |F| questions with Δ = 2/n each: a whole marginal of that noise takes ε/|F|
+only, so the rest of ε is charged and not used.
 
 Source: Boedihardjo, Strohmer, Vershynin 2022, Algorithm 1 (arXiv:2109.12381). Beyond it: Gaussian noise, whole
 marginals (Δ₁ of a marginal, not of |F| single counts), a private n, μ from measurements, the sum of errors (`l1`), and
@@ -83,6 +85,8 @@ class LP(ReducedSpace):
             itself within them.
         gamma: γ of the accuracy that the plan states.
         bootstrap: draw rows independently, as in the document, and not each point as often as its weight says.
+        queries: 'cells', each at a price of its own as in the document: noise of scale |F|·Δ/ε, which takes a part of
+            ε only; or 'marginals', where all cells of a marginal share one price, with all of ε.
         kappa: K, a bound on κ that is known of the rows; the plan then says whether m is enough for it. None asks for
             the largest K that m is enough for.
 
@@ -95,10 +99,16 @@ class LP(ReducedSpace):
     points: int | None = None
     space: str = "auto"
     kappa: float | None = field(default=None, metadata=LATER)
+    queries: str = field(default="marginals", metadata=LATER)
 
     @classmethod
     def published(cls) -> Mapping[str, Any]:
         """See `Mechanism.published`."""
+        return {"space": "uniform", "bootstrap": True, "queries": "cells"}
+
+    @classmethod
+    def published_before(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published_before`: whole marginals at one price."""
         return {"space": "uniform", "bootstrap": True}
 
     def __post_init__(self) -> None:
@@ -107,6 +117,7 @@ class LP(ReducedSpace):
         if self.points is not None:
             check_range("points", self.points, 1, _MOST_POINTS)
         check_word("space", self.space, SPACES)
+        check_word("queries", self.queries, ("cells", "marginals"))
         if self.kappa is not None:
             check_range("kappa", self.kappa, 1.0, math.inf)
         object.__setattr__(self, "needs_prior", self.space == "prior")  # refused before the charge
@@ -120,6 +131,11 @@ class LP(ReducedSpace):
                 "of the points, or leave the prior out"
             )
         super().check_prior(given=given)
+
+    @property
+    def by_cell(self) -> bool:
+        """See `ReducedSpace.by_cell`."""
+        return self.queries == "cells"
 
     @property
     def one_way_share(self) -> Fraction:

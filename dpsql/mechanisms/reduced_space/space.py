@@ -95,6 +95,11 @@ class ReducedSpace(Mechanism):
     def one_way_share(self) -> Fraction:
         """The part of the budget for the 1-way marginals that Ω* is drawn from."""
 
+    @property
+    def by_cell(self) -> bool:
+        """Whether each cell has the noise of a question of its own."""
+        return False
+
     @abstractmethod
     def most_points(self, domain: Domain, noise: float | None = None) -> int:
         """The most points that Ω* can have; with noise in cells of at most that fraction, where it is known."""
@@ -152,7 +157,10 @@ class ReducedSpace(Mechanism):
         """The part of a marginal, if there are some; linear queries have as much noise as with it."""
         marginals = len(self.measured_marginals(facts.domain, facts.workload)[0])
         linear = linear_part(facts.domain, facts.workload.linear, facts.neighbours, self._noise)
-        return (1 - sum(ask.share for ask in self._before(facts))) / (marginals + linear)
+        left = 1 - sum((ask.share for ask in self._before(facts)), Fraction(0))
+        if not self.by_cell:
+            return left / (marginals + linear)
+        return left / max(functions(facts.domain, facts.workload), math.ceil(marginals + linear))
 
     def cell_rho(self, facts: Facts) -> Fraction:
         """The ρ of a marginal, whose cells have as much noise as linear queries by their largest weight."""
