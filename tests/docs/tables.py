@@ -30,6 +30,7 @@ from .chance import chance_rows
 from .cli_reference import cli_page
 from .clients import client_rows
 from .figures import SENTENCES, accuracy_rows, release_rows, suspicion_rows
+from .papers import paper_rows
 from .python_reference import python_page
 from .request_arguments import REQUEST_ARGUMENTS, request_arguments
 
@@ -227,6 +228,9 @@ MAKERS: dict[str, Callable[[], str]] = {
         ["table", "ε", "first release", "second release", "peak memory", "measured"], release_rows()
     ),
     "accuracy": lambda: table(["table, workload", "ε", "largest", "mean L1", "CPU s"], accuracy_rows()),
+    "papers": lambda: table(
+        ["mechanism", "option", "the paper", "`faithful`", "default", "why not the paper's"], paper_rows()
+    ),
     "chance": lambda: table(["test", "rate", "why"], chance_rows()),
     "clients": lambda: table(["client", "version tried", "what ran", "what differs", "test"], client_rows()),
     "suspicion": lambda: table(

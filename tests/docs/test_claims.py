@@ -12,6 +12,8 @@ import pytest
 from dpsql.engines.duckdb.versions import LOOKED_AT
 from dpsql.privacy.accounting import OTHER_PRICE, gaussian_gdp, zcdp_rho
 
+from ..benchmarks.claims import quick_rows, replaced
+
 ROOT = Path(__file__).parents[2]
 LOSSES = list(itertools.product((0.5, 1.0, 2.0, 3.0, 5.0, 10.0), (1e-9, 1e-8, 1e-7, 1e-6)))
 
@@ -69,6 +71,16 @@ def test_versions_of_duckdb_are_those_that_ci_tests():
     assert {*both, *re.findall(r'"duckdb==(\d+\.\d+\.\d+)"', text)} == {*LOOKED_AT}
     for name in ("README.md", "docs/index.md"):
         assert set(re.findall(r"\d+\.\d+\.\d+", re.search(r"DuckDB [^<]*are tested", page(name))[0])) == {*LOOKED_AT}
+
+
+@pytest.mark.medium
+def test_claims_that_take_no_release_are_measured_again():
+    """Each line of the benchmark's page is what its script says now, to the last digit."""
+    lines = (ROOT / "tests/benchmarks/CLAIMS.md").read_text(encoding="utf-8").splitlines()
+    found = [f"| {' | '.join(cells)} |" for cells in quick_rows()]
+    assert len(found) > 10
+    assert [line for line in found if line not in lines] == []
+    assert replaced("\n".join(lines), [row[2:-2].split(" | ") for row in found]).splitlines() == lines
 
 
 def test_a_factor_is_promised_without_an_exception():
