@@ -63,7 +63,10 @@ PAPERS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "output": ("the average of the iterates", _SAME),
     },
     "rap": {
-        "rounds": ("the best of T = 2, 5, 10, 25, 50 on the private rows", "a public rule: choosing on the rows costs ε"),
+        "rounds": (
+            "the best of T = 2, 5, 10, 25, 50 on the private rows",
+            "a public rule: choosing on the rows costs ε",
+        ),
         "queries_per_round": ("the best of K = 5, 10, 25, 50, 100", "likewise"),
         "steps": ("at most 5,000", _SAME),
         "relaxed_rows": ("1,000", _SAME),
