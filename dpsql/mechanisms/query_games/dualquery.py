@@ -116,8 +116,7 @@ class DualQuery(Mechanism):
         eta: η, how fast a badly answered query becomes likelier; none to spend all of ρ.
         samples: s, queries drawn in each round; none to take it from alpha or the rule.
         alpha: the largest error wanted (a fraction), by the theorem of the paper, with faithful := true: T, η and s
-            follow from it where they are not given. Where the number of rows is public no more is charged than it
-            takes. None for the rule.
+            follow where they are not given, and where the number of rows is public no more is charged than it takes.
         beta: how likely a larger error than alpha may be.
         subsample: play on a sample of the rows.
         sample_rows: m, of the sample; none to take it from alpha, or 0.05 where that is not given.
@@ -126,8 +125,7 @@ class DualQuery(Mechanism):
         records: found in each round; 1 in the note.
         seconds: the most that one integer program may take, which cannot be interrupted; its best record is used then.
         constants: of T, η and s by alpha: the 'paper' ones, or those that take the 'least' ρ for it.
-        rule: of T and s that are not given: from 'trials' on Adult, or of the 'theorem' at the α that costs all of ρ,
-            often above 1, where nothing is promised; at most 10 million draws.
+        rule: of T and s that are not given: by 'trials', or of the 'theorem' at the α, often above 1, that costs ρ.
 
     Raises:
         InvalidArgument: an option is out of its range; or alpha or eta cost more than the charge, which depends on n:
