@@ -277,7 +277,7 @@ class IDE(Mechanism):
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: of a prior of a usual size, whose pairs are looked at, and each step of the fit."""
-        steps = self.iterations or 10 * self._steps_over(domain, workload)
+        steps = self.iterations or self.passes * self._steps_over(domain, workload)
         pairs = 1e-7 * len(domain) ** 2 * _USUAL_SUPPORT if not self.own_marginals(domain, workload) else 0.0
         solved = min(self.seconds, 10.0) if self.method == "exact" else 3e-8 * steps * self._weights(domain)
         return base_seconds(rows) + pairs + solved
@@ -293,8 +293,16 @@ class IDE(Mechanism):
 
     def remarks_on(self, prior: Prior, domain: Domain, workload: Workload) -> Sequence[Remark]:
         """See `Mechanism.remarks_on`: which values it lacks, and how far an estimate can be from it."""
-        copies = None if self.keys_of(domain) else self.copies
-        return remarks(prior, domain, workload, self.reach, copies, self.rows_of(domain))
+        keys = self.keys_of(domain)
+        copies = None if keys else self.copies
+        usual = remarks(prior, domain, workload, self.reach, copies, self.rows_of(domain))
+        if self.totals != "paper" or len(keys) < 2:
+            return usual
+        words = (
+            "totals of groups are cut off at 0 as in the paper, so noise makes more rows of many small groups than "
+            "there are: totals := 'consistent' makes them add up"
+        )
+        return [*usual, Remark("noise", words)]
 
     def rows_of(self, domain: Domain) -> int:
         """The most rows of the prior that are kept, for each region or group."""

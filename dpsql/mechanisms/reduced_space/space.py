@@ -234,12 +234,12 @@ class ReducedSpace(Mechanism):
             return []
         domain, workload, rows = course.facts.domain, course.facts.workload, course.facts.about
         count, epsilon = functions(domain, workload), course.epsilon
+        measured = "Each is measured by itself" if self.by_cell else "Whole marginals are measured"
         least = math.ceil(2 * count * math.log(count / self.gamma) / (epsilon * noise))
         return [
             f"Theorem 2.2 with |F| = {count}, gamma = {self.gamma:g}, epsilon = {epsilon:.4g}, delta = {noise:.3g}: to "
             f"measure all {workload_words(workload)} one by one with that noise would want n >= {least} rows, there "
-            f"are about {rows:g}. "
-            "Whole marginals are measured, whose noise follows from epsilon: this release is epsilon-DP for every n"
+            f"are about {rows:g}. {measured}, whose noise follows from epsilon: this release is epsilon-DP for every n"
         ]
 
     def _stddev(self, neighbours: Neighbours, rho: Fraction) -> float:

@@ -34,7 +34,7 @@ _HASHES: Final = {
 
 
 def of_certificate(path: str) -> bytes | None:
-    """What clients sign of a certificate; None where the way it is signed, as Ed25519, has no hash, or of another form."""
+    """What clients sign of a certificate; None of another form, or where it is signed without a hash (Ed25519)."""
     pem = Path(path).read_text(encoding="ascii", errors="replace")
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     if begin not in pem:  # "TRUSTED CERTIFICATE" has more than the certificate
