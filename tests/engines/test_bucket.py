@@ -5,9 +5,15 @@ How they are counted is in the conformance suite; here is what a bucket does tha
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote
+
+import duckdb
 import pytest
 
 import dpsql
+from dpsql.engines.lake.bucket import footers_as_read
 from dpsql.errors import DpsqlError, InvalidArgument
 
 from .s3_server import KEY, MISSING, SECRET, TOKEN, httpfs, s3_server
@@ -94,6 +100,12 @@ def test_a_process_without_the_extension_charges_nothing(visits, tmp_path):
         ("s3://user:canary@lake/*.parquet", "CREATE SECRET"),
         ("s3://lake", "give scheme://bucket/key"),
         ("S3://lake/", "give scheme://bucket/key"),
+        ("S3://lake/x.parquet", "in small letters"),
+        ("s3://lake/x/../0.parquet", "empty or dots"),
+        ("s3://lake/./0.parquet", "empty or dots"),
+        ("s3://lake//0.parquet", "empty or dots"),
+        ("s3://lake/0.parquet/", "empty or dots"),
+        ("s3://lake/0.parquet\n", "give scheme://bucket/key"),
         ("gs:///x.parquet#canary", "give scheme://bucket/key"),
         ("https://user:canary@127.0.0.1/lake/x.parquet?X-Amz-Signature=canary", "one address, so say s3://bucket/key"),
         ("az://lake/x.parquet?sig=canary", "reads files of this machine"),
@@ -173,6 +185,132 @@ def test_a_file_of_the_disk_has_no_second_budget_in_a_bucket(db, bucket, tmp_pat
         db.source("twice", files=[f"s3://{bucket}/visits/*.parquet", f"s3a://{bucket}/visits/0.parquet"])
 
 
+NAMES = [
+    "1.parquet?s3_endpoint={canary}&s3_use_ssl=false&s3_url_style=path",
+    "0.parquet?s3_region=.parquet",
+    "0.parquet#canary",
+    "*.parquet",
+    "?.parquet",
+    "[0].parquet",
+    "x/../0.parquet",
+    "./0.parquet",
+    "/0.parquet",
+]
+
+
+@needs_httpfs
+@pytest.mark.medium
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_in_a_bucket_leads_elsewhere(db, bucket, name):
+    """Who may write to the bucket names its objects: no key of the secret goes to another server, no row counts twice."""
+    asked = []
+
+    class Stranger(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(404)
+
+        do_HEAD = do_GET
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stranger)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    name = name.format(canary=f"127.0.0.1:{server.server_port}")
+    try:
+        s3_server().put(f"{bucket}/visits/{quote(name)}", s3_server().get(f"{bucket}/visits/0.parquet"))
+        listed = db.sql(f"FROM glob('s3://{bucket}/visits/**')").fetchall()
+        assert len(listed) == (3 if name[0] not in "x./" else len(listed))
+        for pattern in ("*", "**"):
+            try:
+                made = db.source("visits", files=f"s3://{bucket}/visits/{pattern}")
+            except InvalidArgument as refused:
+                assert f"a name in 's3://{bucket}/visits" in str(refused)
+                assert "s3_" not in str(refused)
+                assert "canary" not in str(refused)
+            else:
+                assert made.files == 2
+                assert name[0] in "x./"
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert not asked
+
+
+@needs_httpfs
+@pytest.mark.medium
+def test_the_files_of_a_source_are_of_one_scheme(db, bucket, tmp_path):
+    """Another scheme may lead to the same endpoint, and a folder may be a mounted bucket."""
+    write(db, tmp_path / "9.parquet", ROWS.format(0, 9))
+    db.sql(s3_server().secret(token="").replace("SECRET lake", "SECRET other").replace("TYPE s3", "TYPE gcs"))
+    object_ = f"{bucket}/visits/0.parquet"
+    with pytest.raises(InvalidArgument, match="two of the paths lead to one file"):
+        db.source("twice", files=[f"s3://{object_}", f"gs://{object_}"])
+    with pytest.raises(InvalidArgument, match="of several schemes"):
+        db.source("mixed", files=[f"s3://{object_}", str(tmp_path / "9.parquet")])
+    db.source("first", files=f"s3://{object_}")
+    with pytest.raises(InvalidArgument, match="registered as 'first' of 'bank' already"):
+        db.source("second", files=f"gs://{object_}")
+
+
+@needs_httpfs
+@pytest.mark.medium
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("earlier", ["", "before it moved", "after it moved"])
+def test_a_file_that_moved_to_a_bucket_has_no_second_budget(db, bucket, tmp_path, moved, earlier):
+    """It went from the disk, and the pin moved on, perhaps; of an earlier registration its size alone is there."""
+    write(db, tmp_path / "0.parquet", ROWS.format(0, 300))
+    write(db, tmp_path / "other.parquet", ROWS.format(900, 1700))
+    db.source("visits", files=f"{tmp_path}/0.parquet")
+    declare(db)
+    assert abs(rows_of(db) - 300) < 10
+    forget = "DELETE FROM dpsql.source_past WHERE source = 'visits' AND regexp_matches(identity, '^(as |un)?read ')"
+    if earlier == "before it moved":
+        db.sql(forget)
+    body = (tmp_path / "0.parquet").read_bytes()
+    (tmp_path / "0.parquet").unlink()
+    if moved:
+        db.source("visits", files=f"{tmp_path}/other.parquet")
+    if earlier == "after it moved":
+        db.sql(forget)
+    s3_server().put(f"{bucket}/up/0.parquet", body)
+    with pytest.raises(InvalidArgument, match="registered as 'visits' of 'bank' already"):
+        db.source("again", files=f"s3://{bucket}/up/0.parquet")
+    assert db.source("unlike", files=f"s3://{bucket}/visits/*.parquet").files == 2
+    assert db.source("said", files=f"s3://{bucket}/up/0.parquet", other_rows="a test of mine").files == 1
+
+
+def other_of_size(db, bucket, size):
+    """The bytes of a file of that size with other ages, which is new/0.parquet then."""
+    for youngest in range(19, 60):
+        write(db, f"s3://{bucket}/new/0.parquet", ROWS.format(0, 200).replace("18 +", f"{youngest} +"))
+        body = s3_server().get(f"{bucket}/new/0.parquet")
+        if len(body) == size:
+            return body
+    raise AssertionError(size)
+
+
+@needs_httpfs
+@pytest.mark.medium
+def test_a_file_of_the_size_of_one_that_went_is_another_file(db, bucket, tmp_path):
+    """Where it is written down what DuckDB read of the one that went."""
+    here = tmp_path / "0.parquet"
+    write(db, here, ROWS.format(0, 200))
+    other_of_size(db, bucket, here.stat().st_size)
+    db.source("visits", files=str(here))
+    declare(db)
+    here.unlink()
+    assert db.source("unlike", files=f"s3://{bucket}/new/0.parquet").files == 1
+
+
+def test_an_order_that_is_set_makes_no_other_file(tmp_path):
+    """What is compared of a footer is in an order of its own."""
+    path = str(tmp_path / "0.parquet")
+    with duckdb.connect() as cursor:
+        cursor.execute(f"COPY ({ROWS.format(0, 9)}) TO '{path}' (FORMAT parquet)")
+        before = footers_as_read(cursor, [path])
+        cursor.execute("SET default_order = 'DESC'")
+        assert footers_as_read(cursor, [path]) == before
+
+
 READING, AFTER = 4, 6
 """Requests before rows are read, and before the pin is looked at again."""
 ANSWERS = {400: "token expired", 403: "CREATE OR REPLACE SECRET", 404: "restore them", 503: "wait a while"}
@@ -189,6 +327,21 @@ def test_what_a_bucket_refuses_is_charged_once(visits, after, status):
     assert not any(text in str(refused.value) for text in (*CANARIES, "parquet", "127.0.0.1"))
     assert spent(visits) == (0 if after == 0 else 5.0)
     assert abs(rows_of(visits) - 400) < 10
+    assert spent(visits) == 5.0
+
+
+@needs_httpfs
+@pytest.mark.medium
+def test_a_bucket_that_fails_ends_a_release(visits):
+    """As often as the error says: which parts of a file are asked for may depend on its rows."""
+    for _ in range(4):
+        with (
+            s3_server().fault(AFTER, status=503),
+            pytest.raises(DpsqlError, match="the same call goes on with it, three times at most"),
+        ):
+            rows_of(visits)
+    with pytest.raises(DpsqlError, match="stopped 4 times before it had stored a new answer"):
+        rows_of(visits)
     assert spent(visits) == 5.0
 
 
@@ -230,12 +383,7 @@ def test_no_row_of_a_file_that_was_replaced_is_counted(visits, bucket, after):
 def test_a_file_of_the_same_size_is_another_file(visits, bucket):
     """Rewritten within the second, perhaps: its footer tells."""
     server, path = s3_server(), f"{bucket}/visits/0.parquet"
-    first = server.get(path)
-    for shift in range(1, 70):
-        write(visits, f"s3://{bucket}/new/0.parquet", ROWS.format(shift, 200 + shift))
-        if len(server.get(f"{bucket}/new/0.parquet")) == len(first) != 0:
-            break
-    server.put(path, server.get(f"{bucket}/new/0.parquet"))
+    server.put(path, other_of_size(visits, bucket, len(server.get(path))))
     with pytest.raises(DpsqlError, match="files of 'visits' are not"):
         rows_of(visits)
     assert spent(visits) == 0

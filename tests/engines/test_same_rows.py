@@ -136,6 +136,29 @@ def test_two_names_of_one_file_are_not_one_source(db, lake):
         db.source("visits", files=[str(lake / "1.parquet"), f"{lake}/../lake/1.parquet"])
 
 
+@pytest.mark.parametrize("name", ["[0].parquet", "a*.parquet", "?.parquet", "new\nline.parquet"])
+def test_a_name_that_is_a_pattern_is_no_file(db, tmp_path, name):
+    """DuckDB would read the files that it fits in its place, and count them twice."""
+    (tmp_path / "lake").mkdir()
+    for file in ("0.parquet", "ab.parquet", name):
+        shutil.copyfile(write(tmp_path / "one.parquet", f"SELECT '{file}' AS x"), tmp_path / "lake" / file)
+    with pytest.raises(InvalidArgument, match="a name in .*lake' has a .*: rename the file"):
+        db.source("visits", files=f"{tmp_path}/lake/*")
+    (tmp_path / "lake" / name).rename(tmp_path / "lake" / "a{0,1}]b#%.parquet")
+    assert db.source("visits", files=f"{tmp_path}/lake/*").files == 3
+    db.protect("visits", epsilon=100.0, delta=1e-9)
+    assert db.sql("FROM dp_query('SELECT count(*) FROM visits', epsilon := 50)").fetchall()[0][0] == 3
+
+
+def test_a_name_of_an_earlier_registration_is_not_opened(db, lake, tmp_path):
+    """It was written down before such names were refused: nothing is charged."""
+    os.rename(lake / "1.parquet", lake / "[0].parquet")
+    db.sql(f"UPDATE dpsql.source_file SET path = '{lake}/[0].parquet' WHERE path LIKE '%1.parquet'")
+    with pytest.raises(dpsql.DpsqlError, match="files of 'visits' are not what they were"):
+        db.sql("FROM dp_query('SELECT count(*) FROM visits', epsilon := 1)")
+    assert db.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'charge'").fetchall() == [(0,)]
+
+
 def test_the_owners_word_is_in_the_ledger(db, lake, tmp_path):
     """Files may be alike though they are about others; the word goes with the relation that it is about."""
     copy = shutil.copyfile(lake / "1.parquet", tmp_path / "copy.parquet")
@@ -202,7 +225,7 @@ def test_files_that_spark_reads_are_known_by_the_same(lake):
     assert len(of_spark[0].keys() & identities_of([PinnedFile(str(path), 1, "")]).keys()) == 3
     assert {kind.split()[0] for kind in of_spark[1].keys() & of_spark[0].keys()} == {"bytes"}
     in_bucket = [*identities_of([PinnedFile("s3a://lake/1.parquet", 1, "1764103539000000")])]
-    assert in_bucket == [f"path {scheme}://lake/1.parquet" for scheme in ("s3", "s3a", "s3n")]
+    assert in_bucket == [f"path {scheme}://lake/1.parquet" for scheme in ("s3", "s3a", "s3n", "gs", "gcs", "r2")]
     assert [*identities_of([PinnedFile("hdfs://lake/1.parquet", 1, "1764103539000000")])] == [
         "path hdfs://lake/1.parquet"
     ]

@@ -452,6 +452,9 @@ def test_deletion_vectors_are_refused_only_where_a_file_has_one(db, tmp_path):
         db.source("t")
     assert abs(rows_of(db, "t", 21.0) - 120) < 5  # the pin is that of version 0
     assert db.source("t", snapshot=0).pin == "delta, version 0"
+    declared(folder)  # a writer that does not say what its files need
+    with pytest.raises(InvalidArgument, match="deletionVectors.*REORG TABLE"):
+        db.source("t")
 
 
 @pytest.fixture

@@ -8,49 +8,52 @@ Pins before count, because their rows were counted: a file that a source no long
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import duckdb
 
 from dpsql.books.ledger.accounts import find_account
 from dpsql.books.ledger.store import Books, catalogs_with_books
 from dpsql.engines.external import Registered
+from dpsql.engines.lake.addresses import is_in_bucket
 from dpsql.engines.lake.identity import (
     as_read,
     held_and_near,
     identities_of,
-    is_as_read,
     kept_identities,
+    sizes_there,
+    unmarked,
     without_empty,
+    without_sizes,
 )
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.source import key_of
 from dpsql.errors import InvalidArgument
 
 
-def check_single(books: Books, key: str, found: Registered) -> None:
+def check_single(books: Books, key: str, found: Registered, read: Mapping[str, str]) -> None:
     """Refuse rows that are registered under another name, here or in another database that is attached.
 
     Args:
         books: of the database in which they are to be registered.
         key: their name there.
         found: what the engine says of them.
+        read: see `as_read`, of its files.
 
     Raises:
         InvalidArgument: they are; rows have one budget.
     """
-    files = identities_of(found.files)
+    files = {**identities_of(found.files), **without_sizes(read), **sizes_there(found.files)}
     holds = found.pin.get("holds", ())
     tables = {f"address {found.address}", *holds, *found.within, *held_and_near(holds, found.files)[1]}
     for catalog in {*catalogs_with_books(books.cursor), books.catalog}:
         other = Books(books.cursor, catalog)
         if not other.has("source"):
             continue
-        for source, held in _held(other, with_as_read=is_as_read(files)).items():
+        for source, held in _held(other, with_as_read=any(is_in_bucket(file.path) for file in found.files)).items():
             if (catalog, source) == (books.catalog, key) or not _is_in_use(other, source):
                 continue
-            own = {**files, **as_read(books.cursor, found.files)} if is_as_read(held) else files
-            shared = {identity: path for identity, path in own.items() if identity in held}
+            shared = {identity: path for identity, path in files.items() if identity in held}
             if not tables & held and not without_empty(books.cursor, shared):
                 continue
             raise InvalidArgument(
@@ -81,33 +84,63 @@ def _all_held(books: Books) -> Iterable[set[str]]:
     return _held(books).values() if books.has("source") else ()
 
 
-def keep_past(books: Books, key: str) -> None:
-    """Inside a transaction: before a pin moves, write down what tells its rows from others."""
+def as_read_before(books: Books, key: str) -> set[str]:
+    """What tells the files of a source from copies in a bucket, as far as an earlier dpsql did not write it down."""
+    if not books.has("source") or find_account(books, key) is None:
+        return set()
+    files, _ = unmarked(_past(books).get(key, ()), _files(books, key).get(key, []))
+    return set(as_read(books.cursor, files))
+
+
+def keep_past(books: Books, key: str, before: Iterable[str], now: Iterable[str]) -> None:
+    """Inside a transaction: before a pin moves, write down what tells its rows from others.
+
+    Args:
+        books: of its database.
+        key: the source.
+        before: see `as_read_before`.
+        now: see `as_read`, of the files of the new pin: they may be in a bucket alone before it moves.
+    """
+    _keep_before(books, key, before)
+    _keep(books, key, now)
+
+
+def _keep_before(books: Books, key: str, before: Iterable[str]) -> None:
     if find_account(books, key) is None:  # nothing was ever charged for its rows
         books.run("DELETE FROM dpsql.source_past WHERE source = $source", {"source": key})
         return
     files = _files(books, key).get(key, [])
     place = books.run("SELECT address, pin FROM dpsql.source WHERE source = $source", {"source": key})
     for address, pin in place:
-        past = {*_of_table(address, pin, files), *kept_identities(files)}
-        books.run(
-            "INSERT INTO dpsql.source_past SELECT $source, unnest($identities::VARCHAR[]) ON CONFLICT DO NOTHING",
-            {"source": key, "identities": sorted(past)},
-        )
+        _keep(books, key, {*_of_table(address, pin, files), *kept_identities(files), *before})
+
+
+def _keep(books: Books, key: str, identities: Iterable[str]) -> None:
+    books.run(
+        "INSERT INTO dpsql.source_past SELECT $source, unnest($identities::VARCHAR[]) ON CONFLICT DO NOTHING",
+        {"source": key, "identities": sorted(set(identities))},
+    )
+
+
+def _past(books: Books) -> dict[str, set[str]]:
+    """What was written down of each source of a database."""
+    past: dict[str, set[str]] = {}
+    if books.has("source_past"):
+        for source, identity in books.run("SELECT source, identity FROM dpsql.source_past"):
+            past.setdefault(source, set()).add(identity)
+    return past
 
 
 def _held(books: Books, *, with_as_read: bool = False) -> dict[str, set[str]]:
     """For each source of a database, what tells its rows from others: those of now, and those of pins before."""
-    files = _files(books)
-    held = {}
+    files, held = _files(books), _past(books)
+    before = {source: frozenset(identities) for source, identities in held.items()}
     for source, address, pin in books.run("SELECT source, address, pin FROM dpsql.source"):
         own = files.get(source, [])
-        held[source] = {*_of_table(address, pin, own), *identities_of(own)}
+        held.setdefault(source, set()).update(_of_table(address, pin, own), identities_of(own))
         if with_as_read:
-            held[source] |= as_read(books.cursor, own).keys()
-    if books.has("source_past"):
-        for source, identity in books.run("SELECT source, identity FROM dpsql.source_past"):
-            held.setdefault(source, set()).add(identity)
+            left, unread = unmarked(before.get(source, ()), own)
+            held[source].update(unread, as_read(books.cursor, left))
     return held
 
 

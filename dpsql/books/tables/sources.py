@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,14 @@ from dpsql.books.ledger.accounts import find_account
 from dpsql.books.ledger.migration import make_tables
 from dpsql.books.ledger.statements import SCHEMA
 from dpsql.books.ledger.store import Books
-from dpsql.books.tables.same_rows import check_single, keep_past
+from dpsql.books.tables.same_rows import as_read_before, check_single, keep_past
 from dpsql.books.tables.write_table_ids import mark_tables
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.stubs import alter_stub, create_stub
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.external import Registered
+from dpsql.engines.lake.identity import as_read
 from dpsql.engines.place import Place
 from dpsql.engines.source import Source, key_of
 from dpsql.errors import InvalidArgument
@@ -86,14 +87,17 @@ def register(books: Books, registration: Registration, draw: Draw) -> None:
         InvalidArgument: the relation is registered under another name.
     """
     books.check_writable()
+    now = as_read(books.cursor, registration.found.files)
     if not registration.other_rows:
-        check_single(books, registration.key, registration.found)
+        check_single(books, registration.key, registration.found, now)
     _check_sample(books, registration)
-    ledger.commit(books, lambda: _register(books, registration, draw))
+    before = as_read_before(books, registration.key)
+    ledger.commit(books, lambda: _register(books, registration, draw, before, now))
     mark_tables(books)
 
 
-def _register(books: Books, registration: Registration, draw: Draw) -> None:
+def _register(books: Books, registration: Registration, draw: Draw, before: Iterable[str], now: Iterable[str]) -> None:
+    """Inside a transaction: write all of it; see `keep_past` for what was and is read."""
     make_tables(books)
     found, key, source = registration.found, registration.key, registration.source()
     assert source.place is not None
@@ -111,7 +115,7 @@ def _register(books: Books, registration: Registration, draw: Draw) -> None:
         "identity": list(found.identity),
         "public": registration.public,
     }
-    keep_past(books, key)
+    keep_past(books, key, before, now)
     kept = books.run("SELECT secret, sample FROM dpsql.source WHERE source = $source", {"source": key})
     for table in ("source", "source_file"):
         books.run(f"DELETE FROM dpsql.{table} WHERE source = $source", {"source": key})  # noqa: S608

@@ -15,6 +15,7 @@ from typing import Final
 
 import duckdb
 
+from dpsql.engines.lake.addresses import fault_of
 from dpsql.engines.lake.files import NotParquet
 from dpsql.engines.lake.refusals import GONE, BucketRefused, refusal_of
 from dpsql.engines.place import PinnedFile
@@ -28,6 +29,8 @@ _SAFE: Final = {
 }
 """Settings of DuckDB with which it notices that a file was replaced."""
 _NO_FOOTER: Final = "a file has no footer of Parquet: it is encrypted, cut off, or of another format"
+_MEANWHILE: Final = "a file was replaced while it was looked at: say it again"
+_UNSAFE: Final = "a file has a name by which DuckDB may read another file: rename it, and pin it again by dp_source"
 
 
 def make_ready(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -84,8 +87,8 @@ def pinned_there(cursor: duckdb.DuckDBPyConnection, files: Mapping[str, str]) ->
     make_ready(cursor)
     before = _states(cursor, list(files))
     footers = footers_as_read(cursor, list(files))
-    if before.keys() != files.keys() or footers.keys() != files.keys() or before != _states(cursor, list(files)):
-        raise NotParquet("a file was replaced while it was looked at, or has a name that is a pattern: say it again")
+    if before != _states(cursor, list(files)):
+        raise NotParquet(_MEANWHILE)
     return [PinnedFile(path, *_pin(before[path], footers[path]), constants) for path, constants in files.items()]
 
 
@@ -102,8 +105,6 @@ def changed_there(cursor: duckdb.DuckDBPyConnection, files: Sequence[PinnedFile]
     paths = [file.path for file in files]
     try:
         states = _states(cursor, paths)
-        if states.keys() != set(paths):
-            return True
         footers = footers_as_read(cursor, paths)
     except NotParquet:
         return True
@@ -111,7 +112,7 @@ def changed_there(cursor: duckdb.DuckDBPyConnection, files: Sequence[PinnedFile]
         if refused.status != GONE:
             raise
         return True
-    return any((file.size, file.footer) != _pin(states[file.path], footers.get(file.path, "")) for file in files)
+    return any((file.size, file.footer) != _pin(states[file.path], footers[file.path]) for file in files)
 
 
 def _pin(state: tuple[int, int], footer: str) -> tuple[int, str]:
@@ -129,29 +130,48 @@ def footers_as_read(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> 
     """A digest of what DuckDB reads of each file's footer, wherever it lies; equal for copies.
 
     Raises:
-        NotParquet: one has none.
+        NotParquet: one has none, or an unsafe name.
         BucketRefused: one cannot be read.
     """
     parts = (
         "column_id, path_in_schema, type, num_values, stats_min_value, stats_max_value, stats_null_count, compression, "
         "dictionary_page_offset, data_page_offset, total_compressed_size, total_uncompressed_size"
     )
+    ordered = "m.row_group_id ASC NULLS LAST, m.column_id ASC NULLS LAST"  # whatever default_order is
     sql = (
         f"SELECT f.file_name, sha256(concat_ws('/', f.num_rows, f.num_row_groups, f.footer_size, f.created_by, "  # noqa: S608
-        f"string_agg(row(m.row_group_id, {parts})::VARCHAR, '/' ORDER BY m.row_group_id, m.column_id))) "
+        f"string_agg(row(m.row_group_id, {parts})::VARCHAR, '/' ORDER BY {ordered}))) "
         "FROM parquet_file_metadata($paths) f LEFT JOIN parquet_metadata($paths) m ON f.file_name = m.file_name "
         "GROUP BY f.file_name, f.num_rows, f.num_row_groups, f.footer_size, f.created_by"
     )
+    _check_names(paths)
     with _constant_texts(paths):
-        return dict(cursor.execute(sql, {"paths": list(paths)}).fetchall())
+        footers = dict(cursor.execute(sql, {"paths": list(paths)}).fetchall())
+    if footers.keys() != set(paths):
+        raise NotParquet(_MEANWHILE)
+    return footers
 
 
 def _states(cursor: duckdb.DuckDBPyConnection, paths: list[str]) -> dict[str, tuple[int, int]]:
-    """Of each file its size and when it was changed, in microseconds; their content is not read."""
+    """Of each file its size and when it was changed, in microseconds; their content is not read.
+
+    Raises:
+        NotParquet: not each is there once.
+        BucketRefused: one cannot be looked at.
+    """
+    _check_names(paths)
     sql = "SELECT filename, size, coalesce(epoch_us(last_modified), 0) FROM read_blob(?)"
     with _constant_texts(paths):
         rows = cursor.execute(sql, [paths]).fetchall()
+    if sorted(path for path, *_ in rows) != sorted(paths):
+        raise NotParquet(_MEANWHILE)
     return {path: (int(size), int(changed)) for path, size, changed in rows}
+
+
+def _check_names(paths: Sequence[str]) -> None:
+    """Refuse, in words that hold no name, what is not the name of one file."""
+    if any(map(fault_of, paths)):
+        raise NotParquet(_UNSAFE)
 
 
 @contextmanager

@@ -100,12 +100,15 @@ def _check_features(table: Any) -> None:
     Many tables list deletion vectors though no file has one, as those that Databricks makes.
     """
     features = set(table.protocol().reader_features or ())
-    if "deletionVectors" in features and not _has_deletions(table):
+    declared = "deletionVectors" in features
+    if declared and not _has_deletions(table, declared=True):
         features.remove("deletionVectors")
     if '"variant"' not in table.schema().to_json():
         features -= _OF_VARIANTS
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         features.add("columnMapping")
+    if not declared and not features - _HARMLESS and _has_deletions(table, declared=False):
+        features.add("deletionVectors")  # a writer put one in without saying so
     for feature in sorted(features - _HARMLESS):
         mended = {
             "deletionVectors": "REORG TABLE … APPLY (PURGE), then ALTER TABLE … DROP FEATURE deletionVectors",
@@ -117,8 +120,10 @@ def _check_features(table: Any) -> None:
         )
 
 
-def _has_deletions(table: Any) -> bool:
+def _has_deletions(table: Any, *, declared: bool) -> bool:
     """Whether a file of this version has a deletion vector, as far as that can be told."""
+    if not declared and not hasattr(table, "deletion_vectors"):  # an older package
+        return False
     try:
         return any(batch.num_rows for batch in table.deletion_vectors())
     except Exception:  # of an older package, which has no such thing; or the vector is not there

@@ -18,6 +18,7 @@ from typing import Final
 import duckdb
 
 from dpsql.core.names import fold
+from dpsql.engines.lake.addresses import check_paths
 from dpsql.engines.lake.refusals import refusal_of
 from dpsql.engines.place import PinnedFile
 from dpsql.errors import DpsqlError, InvalidArgument
@@ -83,7 +84,9 @@ def schemas(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> list[tup
     Raises:
         NotParquet: DuckDB cannot read one.
         BucketRefused: a bucket does not give one.
+        InvalidArgument: one has an unsafe name.
     """
+    check_paths(paths)
     sql = (
         "SELECT DISTINCT fields FROM (SELECT list([name, coalesce(duckdb_type, type, ''), "
         "coalesce(num_children, 0)::VARCHAR, coalesce(field_id, -1)::VARCHAR, coalesce(logical_type, '')] "

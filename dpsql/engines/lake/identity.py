@@ -4,6 +4,7 @@
     node ‖ device and inode              hard links, folders that are mounted twice
     bytes ‖ size and digest of footer    copies, wherever they are, also after the file itself went
     as read ‖ size and digest            copies in a bucket, of whose footer DuckDB shows what it read, and from there
+    unread ‖ size            where nothing is known of what DuckDB would read: a copy in a bucket may be of this size
 
 Two files that share one of these have the same rows. A copy that was written anew is other bytes, and is not noticed,
 but where a table of Delta or Iceberg writes its files anew, they stay in its folder:
@@ -22,13 +23,14 @@ from typing import Final
 
 import duckdb
 
-from dpsql.engines.lake.addresses import is_in_bucket, spellings
+from dpsql.engines.lake.addresses import fault_of, is_in_bucket, object_of, spellings
 from dpsql.engines.lake.bucket import footer_of, footers_as_read
 from dpsql.engines.lake.files import NotParquet, pinned, without_rows
 from dpsql.engines.lake.refusals import BucketRefused
 from dpsql.engines.place import PinnedFile
 
 _NODE, _BYTES, _AS_READ = "node ", "bytes ", "as read "
+_UNREAD, _READ = "unread ", "read "
 _TABLE, _FILES = "table in ", "files in "
 _DIGITS: Final = 64  # of SHA-256; Spark's files are pinned by times, which are shorter
 
@@ -83,7 +85,7 @@ def held_and_near(holds: Iterable[str], files: Iterable[PinnedFile]) -> tuple[se
 
 def without_empty(cursor: duckdb.DuckDBPyConnection, shared: Mapping[str, str]) -> dict[str, str]:
     """Identities with their paths, without the bytes of files that have no row: such files of one writer are alike."""
-    alike = (_BYTES, _AS_READ)
+    alike = (_BYTES, _AS_READ, _UNREAD)
     paths = sorted({path for identity, path in shared.items() if identity.startswith(alike)})
     empty: set[str] = set()
     if paths:
@@ -92,25 +94,75 @@ def without_empty(cursor: duckdb.DuckDBPyConnection, shared: Mapping[str, str]) 
     return {identity: path for identity, path in shared.items() if not (identity.startswith(alike) and path in empty)}
 
 
-def is_as_read(identities: Iterable[str]) -> bool:
-    """Whether some are of files in a bucket, of whose bytes nothing is known but what DuckDB reads of the footer."""
-    return any(identity.startswith(_AS_READ) for identity in identities)
-
-
 def as_read(cursor: duckdb.DuckDBPyConnection, files: Iterable[PinnedFile]) -> dict[str, str]:
-    """What tells files of this machine from those of a bucket, each with its path; nothing of files that went."""
+    """What tells files from copies in a bucket, each with its path; of one that went or is not as it was, its size.
+
+    Of each file there is a mark, too, by which `unmarked` leaves it out.
+    """
+    others = [file for file in files if not _is_as_read(file)]
+    here = [file.path for file in others if file.path.startswith("/") and fault_of(file.path) is None]
+    footers = _footers(cursor, here)
     identities: dict[str, str] = {}
-    for file in files:
-        with suppress(NotParquet, BucketRefused):
-            if file.path.startswith("/"):
-                (footer,) = footers_as_read(cursor, [file.path]).values()
-                identities[f"{_AS_READ}{pinned(file.path).size} {footer}"] = file.path
+    for file in others:
+        try:
+            now = pinned(file.path) if file.path in footers else None
+        except NotParquet:
+            now = None
+        identities[_mark(file)] = file.path
+        if now is None or now.size != file.size or (len(file.footer) == _DIGITS and now.footer != file.footer):
+            identities[f"{_UNREAD}{file.size}"] = file.path
+        else:
+            identities[_mark(now)] = file.path
+            identities[f"{_AS_READ}{file.size} {footers[file.path]}"] = file.path
     return identities
+
+
+def unmarked(identities: Iterable[str], files: Iterable[PinnedFile]) -> tuple[list[PinnedFile], set[str]]:
+    """Of a source that holds this and has these files: those not in `as_read` yet, and what an earlier dpsql held so.
+
+    >>> unmarked(["bytes 9 ab", "bytes 8 cd", "read 8 cd"], [])
+    ([], {'unread 9'})
+    """
+    held = set(identities)
+    parts = (identity.split() for identity in held if identity.startswith(_BYTES))
+    unread = {f"{_UNREAD}{size}" for _, size, footer in parts if f"{_READ}{size} {footer}" not in held}
+    return [file for file in files if not _is_as_read(file) and _mark(file) not in held], unread
+
+
+def sizes_there(files: Iterable[PinnedFile]) -> dict[str, str]:
+    """What files of a bucket share with files of which only the size is known, each with its path."""
+    return {f"{_UNREAD}{file.size}": file.path for file in files if is_in_bucket(file.path)}
+
+
+def without_sizes(identities: Mapping[str, str]) -> dict[str, str]:
+    """Identities without marks and sizes, which tell nothing of two files that are both no bucket's."""
+    return {identity: path for identity, path in identities.items() if not identity.startswith((_UNREAD, _READ))}
+
+
+def _mark(file: PinnedFile) -> str:
+    return f"{_READ}{file.size} {file.footer}"
+
+
+def _is_as_read(file: PinnedFile) -> bool:
+    """Whether the pin itself has what DuckDB reads of the footer."""
+    return is_in_bucket(file.path) and len(footer_of(file)) == _DIGITS
+
+
+def _footers(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[str, str]:
+    """What DuckDB reads of the footers of those files that it can read."""
+    if not paths:
+        return {}
+    with suppress(NotParquet, BucketRefused):
+        return footers_as_read(cursor, paths)
+    footers: dict[str, str] = {}
+    for path in paths if len(paths) > 1 else ():
+        footers |= _footers(cursor, [path])
+    return footers
 
 
 def has_file_twice(paths: Sequence[str]) -> bool:
     """Whether two of some paths lead to one file."""
-    nodes = [identity for path in paths for identity in (spellings(path)[:1] if is_in_bucket(path) else _node(path))]
+    nodes = [identity for path in paths for identity in ([object_of(path)] if is_in_bucket(path) else _node(path))]
     return len(set(nodes)) < len(nodes)
 
 

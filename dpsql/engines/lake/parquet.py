@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import duckdb
 
 from dpsql.engines.external import Registered
-from dpsql.engines.lake.addresses import checked_pattern, is_in_bucket, spellings
+from dpsql.engines.lake.addresses import check_paths, checked_pattern, is_in_bucket, spellings
 from dpsql.engines.lake.bucket import listed
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import check_alike, hive_values, schemas
@@ -58,10 +58,16 @@ class ParquetEngine(LakeEngine):
             if not paths:
                 raise InvalidArgument(f"files is {pattern!r}: there is no such file")
             found |= dict.fromkeys(paths)
+        check_paths(found)
         if has_file_twice(list(found)):
             raise InvalidArgument(
                 "files: two of the paths lead to one file, by a link or another spelling, and its rows would count "
                 "twice: name each file once"
+            )
+        if len({path.partition("://")[0] if is_in_bucket(path) else "" for path in found}) > 1:
+            raise InvalidArgument(
+                "files are of several schemes, and two addresses may lead to one file: register those of each scheme "
+                "under a name of their own"
             )
         return list(found)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import duckdb
 
 from dpsql.engines.external import Registered
-from dpsql.engines.lake.addresses import is_in_bucket
+from dpsql.engines.lake.addresses import fault_of, is_in_bucket
 from dpsql.engines.lake.bucket import changed_there, pinned_there
 from dpsql.engines.lake.files import is_same, pinned
 from dpsql.engines.lake.identity import table_in
@@ -60,6 +60,8 @@ def changed(cursor: duckdb.DuckDBPyConnection, files: Sequence[PinnedFile]) -> b
     Raises:
         DpsqlError: a bucket does not let them be looked at.
     """
+    if any(fault_of(file.path) for file in files):  # of an earlier dpsql; dp_source names them
+        return True
     there = [file for file in files if is_in_bucket(file.path)]
     here = (file for file in files if not is_in_bucket(file.path))
     return not all(map(is_same, here)) or changed_there(cursor, there)
