@@ -183,6 +183,26 @@ LATER: Final = MappingProxyType({"later": True})
 """Metadata of an option younger than books that are in use: at its default no part of a key, so that theirs stay."""
 RESERVED: Final = ("auto", "all")
 """Names that stand for a choice of mechanisms."""
+ARGUMENTS: Final = frozenset(
+    (
+        "table",
+        "source",
+        "epsilon",
+        "delta",
+        "workload",
+        "mechanism",
+        "rows",
+        "columns",
+        "prior",
+        "reuse",
+        "release",
+        "linked",
+        "chart",
+        "assume_rows",
+        "max_error",
+    )
+)
+"""Arguments of a request: no option of a mechanism may be called so."""
 _registry: dict[str, type[Mechanism]] = {}
 Registered = TypeVar("Registered", bound=type[Mechanism])
 
@@ -226,6 +246,8 @@ def registering(allowed: Collection[str] = ()) -> Iterator[list[str]]:
         for name in names:
             if name in RESERVED or not name.isidentifier() or (name in before and name not in allowed):
                 raise InvalidArgument(f"it registers {name!r}: give the mechanism another name, of letters and digits")
+            for option in sorted(ARGUMENTS.intersection(field.name for field in fields(_registry[name]))):  # type: ignore[arg-type]
+                raise InvalidArgument(f"option {option!r} of {name!r} is an argument of every request: rename it")
     except BaseException:
         _registry.clear()
         _registry.update(before)
@@ -294,7 +316,10 @@ def find(name: str) -> type[Mechanism]:
         UnknownName: no such mechanism.
     """
     if name not in _registry:
-        raise UnknownName(f"there is no mechanism {name!r}; there are {', '.join(sorted(_registry))}")
+        raise UnknownName(
+            f"there is no mechanism {name!r}; there are {', '.join(sorted(_registry))} and those that you load "
+            "before the database is opened: --load FILE, or dpsql.mechanisms.own.load_file('FILE')"
+        )
     return _registry[name]
 
 

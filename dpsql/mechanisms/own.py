@@ -78,7 +78,7 @@ def load_file(path: str | Path) -> tuple[str, ...]:
             spec.loader.exec_module(made)
     except DpsqlError as error:
         raise InvalidArgument(f"load has {str(path)!r}: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidArgument(f"load has {str(path)!r}, which fails: {type(error).__name__}: {error}") from error
     if not names:
         raise InvalidArgument(f"load has {str(path)!r}, which registers no mechanism: decorate a class by @register")
@@ -96,7 +96,7 @@ def load_installed(entries: Iterable[EntryPoint]) -> None:
         try:
             with registering() as names:
                 entry.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             said = f"entry point {entry.name!r} of group {GROUP} is left out: {type(error).__name__}: {error}"
             warnings.warn(said, RuntimeWarning, stacklevel=2)
             continue

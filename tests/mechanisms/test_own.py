@@ -9,6 +9,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from dpsql.udfs.dp_plan import DpPlan
+from dpsql.udfs.dp_synthesize import DpSynthesize
 
 from dpsql.errors import InvalidArgument
 from dpsql.mechanisms import base, own
@@ -49,6 +51,14 @@ def test_a_file_registers_its_mechanisms_once(tmp_path):
     assert loaded_from("mwem") is None
 
 
+def test_every_argument_of_a_request_is_a_name_that_no_option_may_have():
+    """Else SQL would take the one for the other, in each call of the process."""
+    functions = (DpSynthesize, DpPlan)
+    named = {one.name for function in functions for one in function.parameters} - base.options().keys()
+    assert named <= base.ARGUMENTS
+    assert not base.ARGUMENTS & base.options().keys()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -56,6 +66,11 @@ def test_a_file_registers_its_mechanisms_once(tmp_path):
         ("", "registers no mechanism: decorate a class by @register"),
         ("import nothing_of_the_kind", "which fails: ModuleNotFoundError: No module named 'nothing_of_the_kind'"),
         ("def f(:", "which fails: SyntaxError"),
+        ("raise SystemExit(0)", "which fails: SystemExit: 0"),
+        (
+            REGISTERS.format(name="fine") + "    rows: int = 1\n",
+            "option 'rows' of 'fine' is an argument of every request",
+        ),
         (REGISTERS.format(name="mwem"), "it registers 'mwem': give the mechanism another name"),
         (REGISTERS.format(name="auto"), "it registers 'auto': give the mechanism another name"),
         (REGISTERS.format(name="a:b=1"), "it registers 'a:b=1': give the mechanism another name"),
