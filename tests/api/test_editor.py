@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import pytest
 
 import dpsql
-from dpsql.api.comparing.compare import Compared
+from dpsql.api.comparing.settings import Compared
 from dpsql.api.relation import Relation
 from dpsql.api.request_arguments import Options
 from dpsql.report.card import Stated

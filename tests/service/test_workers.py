@@ -212,12 +212,12 @@ def test_settings_are_few_and_short(served):
     with connected(served, "ann") as ann:
         with pytest.raises(psycopg.Error, match="settings are set, the most"):
             for number in range(200):
-                ann.execute(f"SET unknown_{number} = 'x'")
-        assert ann.execute("SET unknown_1 = 'y'").statusmessage == "SET", "one that is set may be changed"
+                ann.execute(f"SET mine.unknown_{number} = 'x'")
+        assert ann.execute("SET mine.unknown_1 = 'y'").statusmessage == "SET", "one that is set may be changed"
         with pytest.raises(psycopg.Error, match="63 is the most"):
-            ann.execute(f"SET {'a' * 90_000} = 'x'")
+            ann.execute(f"SET mine.{'a' * 90_000} = 'x'")
         ann.execute("RESET ALL")
-        ann.execute("SET another = 'x'")
+        ann.execute("SET mine.another = 'x'")
 
 
 @pytest.mark.parametrize("times", [2, 20, 4000])

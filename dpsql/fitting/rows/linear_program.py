@@ -109,8 +109,8 @@ class Statistics:
         return float(np.maximum(answers - self.low, self.high - answers).max(initial=0.0))
 
     def error_sum(self, density: Floats) -> float:
-        """Σ_f |A h − ã| over the rows of cells, which are not merged."""
-        return float(np.abs(self.rows @ density - self.low).sum())
+        """Σ_f |A h − ã| over cells, which are not merged, and thresholds."""
+        return float(np.abs(self.answers(density) - self.low).sum())
 
 
 @dataclass(frozen=True)
