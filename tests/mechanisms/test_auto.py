@@ -138,6 +138,8 @@ def test_a_pure_account_gets_a_mechanism_that_answers_it(census, how, chosen):
 
 
 def test_options_are_those_of_the_choice(people):
-    with pytest.raises(duckdb.Error, match="passes is no option of mechanism 'projection', it is one of ide, mwem, pmwpub"):
+    with pytest.raises(
+        duckdb.Error, match="passes is no option of mechanism 'projection', it is one of ide, mwem, pmwpub"
+    ):
         people.sql("FROM dp_synthesize('people', epsilon := 1.0, passes := 3)")
     assert people.budget().epsilon_spent.tolist() == [0.0]

@@ -9,7 +9,14 @@ from typing import Any, Final
 FEWEST: Final = 3
 """Numbers of an axis."""
 _MOST: Final = 9
-_STEPS: Final = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(range(1, 10)), tuple(tenth / 10 for tenth in range(10, 100)))
+_STEPS: Final = (
+    (1,),
+    (1, 3),
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 5, 7),
+    tuple(range(1, 10)),
+    tuple(tenth / 10 for tenth in range(10, 100)),
+)
 """Within a power of ten, from few numbers to many."""
 _REACH: Final = 1.5
 """By what factor an axis is longer at each end where it would be too short for numbers."""
