@@ -126,7 +126,7 @@ def test_the_verdict_says_which_joins_can_be_trusted(db):
     assert " can be trusted" not in poor.verdict.text
     assert poor.verdict.text.index("Joins of") > poor.verdict.text.index("Shares of")
 
-    one = next(pair for pair in good.judgement.of("kept") if pair.clique == ("region", "accounts.number"))
+    one = next(pair for pair in good.judgement.of("kept") if pair.clique == ("region", "accounts[1].savings"))
     few = replace(good.judgement, pairs=(one,), unmeasured_pairs=len(good.judgement.pairs) - 1)
     assert good.entry.linked is not None
     tree = judged_tree(UnitRow.from_json(good.entry.linked, good.entry.domain), few)
