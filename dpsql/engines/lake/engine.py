@@ -46,20 +46,27 @@ class OtherFiles(CountingRefused):
 
 
 @contextmanager
-def as_pinned(cursor: Cursor, source: Source) -> Iterator[None]:
+def as_pinned(cursor: Cursor, source: Source, files: Sequence[PinnedFile]) -> Iterator[None]:
     """Refuse what was read inside where files of a source are others afterwards, or where a bucket gave an error.
 
     Raises:
         OtherFiles: they are.
         BucketRefused: it did.
+        Interrupted: also while the files are looked at.
     """
-    files = files_of(cursor, source)
     try:
         yield
     except CountingFailed as failed:
         raise _reason(cursor, source, files, failed) from None
-    if changed(cursor, files):
+    with constant_errors():
+        is_other = changed(cursor, files)
+    if is_other:
         raise OtherFiles(source.name)
+
+
+def _pinned_files(cursor: Cursor, source: Source) -> list[PinnedFile]:
+    with constant_errors():
+        return files_of(cursor, source)
 
 
 def _reason(cursor: Cursor, source: Source, files: Sequence[PinnedFile], failed: CountingFailed) -> CountingFailed:
@@ -75,24 +82,24 @@ class FilesCounter(DuckDBCounter):
     """Counts the rows of a snapshot; gives back the view of them when it is closed."""
 
     _view: Source | None = None
-    _pin: Source | None = None
+    _pin: tuple[Source, Sequence[PinnedFile]] | None = None
 
     @classmethod
     def of(cls, cursor: Cursor, source: Source, *how: Any, **options: Any) -> FilesCounter:
         """A counter of the files of a source."""
-        files = files_of(cursor, source)
+        files = _pinned_files(cursor, source)
         try:
             with constant_errors():
                 view = open_rows(cursor, source)  # DuckDB reads the columns of a file
         except CountingFailed as failed:
             raise _reason(cursor, source, files, failed) from None
         counter = cls(cursor, view, *how, **options)
-        counter._view, counter._pin = view, source
+        counter._view, counter._pin = view, (source, files)
         return counter
 
     def _reading(self) -> AbstractContextManager[None]:
         assert self._pin is not None
-        return as_pinned(self._cursor, self._pin)
+        return as_pinned(self._cursor, *self._pin)
 
     def marginal(self, clique: Clique) -> Marginal:
         """See `DuckDBCounter.marginal`; once codes are stored, the files are not read again."""
@@ -177,13 +184,16 @@ class LakeEngine(NamedByHost, ABC):
     def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
         """See `Engine.codes`."""
         self.check(source)
-        with as_pinned(self._cursor, source), constant_errors(), rows_of(self._cursor, source) as rows:
+        with self._as_pinned(source), constant_errors(), rows_of(self._cursor, source) as rows:
             return codes_of(self._cursor, rows, domain, most)
 
     def draw(self, source: Source, target: str, share: float, secret: str, by: str | None) -> None:
         """See `ExternalEngine.draw`."""
-        with as_pinned(self._cursor, source), constant_errors(), rows_of(self._cursor, source) as rows:
+        with self._as_pinned(source), constant_errors(), rows_of(self._cursor, source) as rows:
             self._cursor.execute(sample_query(rows, target, share, secret, by))
+
+    def _as_pinned(self, source: Source) -> AbstractContextManager[None]:
+        return as_pinned(self._cursor, source, _pinned_files(self._cursor, source))
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
