@@ -3,7 +3,7 @@
 A mechanism is one frozen dataclass in one file. Its fields are its options, named in SQL as they are named here.
 `course` says what it asks, as one value: the kernel derives the guarantee from that (`dpsql.privacy.pricing`), a plan
 shows it, and `fit` walks it. A mechanism states no guarantee. It never sees a count, and is stopped where it asks
-otherwise, so it cannot break the guarantee; see `dpsql.privacy.curator`.
+otherwise, so what it asks cannot break the guarantee; see `dpsql.privacy.curator`.
 """
 
 from __future__ import annotations
@@ -246,8 +246,9 @@ def registering(allowed: Collection[str] = ()) -> Iterator[list[str]]:
         for name in names:
             if name in RESERVED or not name.isidentifier() or (name in before and name not in allowed):
                 raise InvalidArgument(f"it registers {name!r}: give the mechanism another name, of letters and digits")
-            for option in sorted(ARGUMENTS.intersection(field.name for field in fields(_registry[name]))):  # type: ignore[arg-type]
-                raise InvalidArgument(f"option {option!r} of {name!r} is an argument of every request: rename it")
+            taken = ARGUMENTS & options_of(name)
+            if taken:
+                raise InvalidArgument(f"option {min(taken)!r} of {name!r} is an argument of every request: rename it")
     except BaseException:
         _registry.clear()
         _registry.update(before)

@@ -82,11 +82,15 @@ class InLake(WithUnits):
 
     def _add(self, name: str, rows: pa.Table) -> None:
         self._db.connection.register("added", rows)
-        self._db.sql(f"COPY (FROM added) TO '{self._places[name]}/{next(_numbers):06}.parquet'")
+        self._db.sql(f"COPY (FROM added) TO '{self._at(name)}/{next(_numbers):06}.parquet'")
         self._db.connection.unregister("added")
 
+    def _at(self, name: str) -> str:
+        """The folder of a table, as DuckDB calls it."""
+        return str(self._places[name])
+
     def _register(self, name: str) -> None:
-        self._db.source(f'"{name}"', files=f"{self._places[name]}/*.parquet")
+        self._db.source(f'"{name}"', files=f"{self._at(name)}/*.parquet")
 
     def view(self, name: str, of: str) -> None:
         self._db.sql(f"CREATE VIEW {name} AS FROM {of}")
@@ -103,6 +107,10 @@ class InLake(WithUnits):
         self._add(name, pa.table({"y": ["1"]}))
         path = next(Path(file) for file in sorted(self._files(name)))
         pq.write_table(pa.table([broken], pa.schema([field])), path)
+        return self._with_broken(name, str(path), value)
+
+    def _with_broken(self, name: str, path: str, value: str) -> Domain:
+        """Register a table with a file that DuckDB cannot read, in words that have the value."""
         with pytest.raises(duckdb.Error, match=value):  # DuckDB's own words
             self._db.sql(f"SELECT y FROM read_parquet('{path}')").fetchall()
         self._register(name)
@@ -129,16 +137,8 @@ class InBucket(InLake):
     def _create(self, name: str, schema: pa.Schema) -> None:
         self._places[name] = f"{self._bucket}/table {next(_numbers)}"
 
-    def _add(self, name: str, rows: pa.Table) -> None:
-        self._put(f"{self._places[name]}/{next(_numbers):06}.parquet", rows)
-
-    def _put(self, path: str, rows: pa.Table) -> None:
-        self._db.connection.register("added", rows)
-        self._db.sql(f"COPY (FROM added) TO 's3://{path}'")
-        self._db.connection.unregister("added")
-
-    def _register(self, name: str) -> None:
-        self._db.source(f'"{name}"', files=f"s3://{self._places[name]}/*.parquet")
+    def _at(self, name: str) -> str:
+        return f"s3://{self._places[name]}"
 
     def failing(self, name: str, value: str) -> Domain:
         broken = pa.array([value.encode() + b"\xff"], pa.binary()).view(pa.string())
@@ -148,10 +148,7 @@ class InBucket(InLake):
         self._create(name, pa.schema({"y": pa.string()}))
         path = f"{self._places[name]}/0.parquet"
         self._server.put(path.replace(" ", "%20"), file.getvalue().to_pybytes())
-        with pytest.raises(duckdb.Error, match=value):  # DuckDB's own words
-            self._db.sql(f"SELECT y FROM read_parquet('s3://{path}')").fetchall()
-        self._register(name)
-        return Domain((Attribute("y", "VARCHAR", "values", ("1",), nullable=True),))
+        return self._with_broken(name, f"s3://{path}", value)
 
 
 class InDelta(InLake):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -63,7 +64,7 @@ class Comparison:
     labels: Mapping[str, str] = field(default_factory=dict)
     best_of: str | None = None
 
-    @property
+    @cached_property
     def best(self) -> tuple[Run, ...]:
         """The runs of the best settings; all runs where no best is asked for."""
         return self.runs if self.best_of is None else tuple(shown(*each) for each in best_runs(self.runs, self.best_of))

@@ -35,8 +35,8 @@ _TAGS: Final = {
 }
 _BEGIN, _END = ("BEGIN", "START"), ("COMMIT", "END", "ROLLBACK", "ABORT")
 _MOST_SETTINGS: Final = 100
-"""Of a client's. Some set what this server has not, so a name that is unknown is kept."""
-ABORTED: Final = "current transaction is aborted, commands ignored until end of transaction block"
+"""Of a client's. Names of its own, such as `myapp.user`, are kept, too."""
+_ABORTED: Final = "current transaction is aborted, commands ignored until end of transaction block"
 _LONGEST_NAME: Final = 63
 _LONGEST_VALUE: Final = 200
 _DUCKDB_SHOWS: Final = frozenset({"TABLES", "ALL", "DATABASES", ""})
@@ -144,6 +144,15 @@ class Settings:
         if self.transaction == "I":
             self._sure = self.of_now()
 
+    def check_going_on(self) -> None:
+        """Refuse what is not the end of a transaction that has failed.
+
+        Raises:
+            Failed: it has.
+        """
+        if self.transaction == "E":
+            raise Failed("25P02", _ABORTED)
+
     def fail(self) -> None:
         """A statement failed: its transaction has, or what was set beside it in one message is undone."""
         if self.transaction == "I":
@@ -164,8 +173,8 @@ class Settings:
         found = [text for kind, text in tokens(sql) if kind != "space"]
         word = found[0].upper() if found else ""
         returns = word == "ROLLBACK" and "TO" in map(str.upper, found)
-        if self.transaction == "E" and word in (*_TAGS, "SHOW") and word not in _END and not returns:
-            raise Failed("25P02", ABORTED)
+        if word in (*_TAGS, "SHOW") and word not in _END and not returns:
+            self.check_going_on()
         if word == "SHOW" and (found[1:] or [""])[0].upper() not in _DUCKDB_SHOWS:
             return self._show(found[1:])
         if word not in _TAGS:

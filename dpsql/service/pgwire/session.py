@@ -14,7 +14,7 @@ from dpsql.service.respell import respelled
 from dpsql.service.sqlstate import message, sqlstate
 from dpsql.service.tokens import tokens, trimmed
 
-from .commands import ABORTED, Said, Settings
+from .commands import Said, Settings
 from .copying import Copy
 from .cursors import Declared
 from .extended import Extended, tag_of
@@ -113,8 +113,7 @@ class Session:
 
     def allowed(self, sql: str) -> None:
         """Refuse all but the end of a transaction that has failed."""
-        if self.settings.transaction == "E":
-            raise Failed("25P02", ABORTED)
+        self.settings.check_going_on()
 
     # --- the simple protocol ----------------------------------------------------------------------------------------
 
