@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
 from dpsql.core.constraint import Allowed
+from dpsql.core.domain import LARGEST_INDEX
 from dpsql.core.tree import Role, Tree
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb import unit_rows
@@ -64,7 +65,9 @@ def casts(draw: st.DrawFn, unique: bool = True) -> tuple[Cast, Rows]:
     shape, rows = draw(databases(unique))
     sets = st.sampled_from([(HEAD,), (SPOUSE,), (HEAD, SPOUSE), (SPOUSE, replace(HEAD, always=False))])
     roles = tuple((table, draw(sets)) for table in shape.tree.tables[1:] if draw(st.booleans()) or table == "a")
-    return Cast(shape.links, shape.type, roles), rows
+    cast = Cast(shape.links, shape.type, roles)
+    assume(cast.unit_row.domain.size(cast.unit_row.domain.names) <= LARGEST_INDEX)
+    return cast, rows
 
 
 @pytest.mark.medium
