@@ -78,7 +78,7 @@ def test_removing_a_unit_moves_one_row(database):
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=30)
+@settings(SETTINGS, max_examples=15)
 @given(casts(unique=False))
 def test_removing_a_unit_moves_one_row_where_keys_are_shared(database):
     moves_one_row(database)

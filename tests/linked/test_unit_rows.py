@@ -50,7 +50,7 @@ def test_removing_a_unit_moves_one_row_where_keys_are_shared(database):
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=40)
+@settings(SETTINGS, max_examples=20)
 @given(databases(unique=False))
 def test_removing_a_unit_moves_one_row_of_many_trees(database):
     moves_one_row(database)

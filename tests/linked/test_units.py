@@ -86,7 +86,7 @@ def test_removing_a_unit_with_all_its_rows_moves_one_row(table):
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=60)
+@settings(SETTINGS, max_examples=30)
 @given(tables())
 def test_removing_a_unit_with_all_its_rows_moves_one_row_of_many_tables(table):
     check_units(*table)

@@ -157,8 +157,19 @@ KEYS = {
     "texts": Unruly("VARCHAR", ["'a'", "'A'", "'a '", "'á'", "'a' || chr(769)", "''"]),
     "intervals": Unruly("INTERVAL", ["INTERVAL 1 MONTH", "INTERVAL 30 DAYS", "INTERVAL 720 HOURS", "INTERVAL 1 DAY"]),
 }
-TIERS = ([pytest.mark.medium], [pytest.mark.slow], [pytest.mark.slow, pytest.mark.audit])
-"""Of seeds: some eight CPU seconds for each unit that is taken out."""
+
+
+def unruly_trees(seeds: int) -> list[object]:
+    """Kinds of keys and seeds. A unit that is taken out costs some eight CPU seconds, so most run before a release."""
+
+    def marks(keys: str, seed: int) -> list[pytest.MarkDecorator]:
+        if seed == 0:
+            return [pytest.mark.medium]
+        return [pytest.mark.slow] if seed == 1 and keys == "numbers" else [pytest.mark.slow, pytest.mark.audit]
+
+    return [pytest.param(keys, seed, marks=marks(keys, seed)) for keys in KEYS for seed in range(seeds)]
+
+
 MOST = 3
 """Rows of one unit that count in `few_visits` and `few_labs`, which have the same rows as `visits` and `labs`."""
 UP = "JOIN visits ON {0}.vid = visits.vid JOIN patients ON visits.pid = patients.pid"
@@ -209,10 +220,7 @@ def moved(before: dict, after: dict, place: int) -> int:
     return sum(abs(before.get(key, none)[place] - after.get(key, none)[place]) for key in before.keys() | after.keys())
 
 
-@pytest.mark.parametrize(
-    ("keys", "seed"),
-    [pytest.param(keys, seed, marks=TIERS[min(seed, 2)]) for keys in KEYS for seed in range(6)],
-)
+@pytest.mark.parametrize(("keys", "seed"), unruly_trees(6))
 def test_a_unit_with_all_its_rows_moves_its_own_rows_and_no_others(db, silent, keys, seed):
     """Of trees with NULL keys, keys that lead nowhere, and keys of two parents: without a patient, each of them.
 

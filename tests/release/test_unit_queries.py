@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from ..linked_bank import Unruly, protect, refuses_before_a_charge, whole
-from .test_linked_queries import KEYS, ROWS_OF, TIERS, answers, moved, owners, silent  # noqa: F401
+from .test_linked_queries import KEYS, ROWS_OF, answers, moved, owners, silent, unruly_trees  # noqa: F401
 
 PATIENTS = "JOIN patients USING (pid)"
 ASKED = [
@@ -75,10 +75,7 @@ def test_the_noise_is_that_of_one_row_and_the_last_number_is_open(db, silent):  
     assert db.sql("SELECT DISTINCT source FROM dp_ledger() WHERE kind = 'charge'").fetchall() == [("patients",)]
 
 
-@pytest.mark.parametrize(
-    ("keys", "seed"),
-    [pytest.param(keys, seed, marks=TIERS[min(seed, 2)]) for keys in KEYS for seed in range(6)],
-)
+@pytest.mark.parametrize(("keys", "seed"), unruly_trees(6))
 def test_a_unit_with_all_its_rows_moves_one_count_by_one(db, silent, keys, seed):  # noqa: F811
     """Of trees with NULL keys, keys that lead nowhere, and keys of two parents: without a patient, each of them."""
     draws = random.Random(f"units {keys} {seed}")

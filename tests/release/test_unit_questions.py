@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ..linked_bank import Unruly, protect, refuses_before_a_charge, whole
-from .test_linked_queries import KEYS, TIERS, answers, moved, owners, silent  # noqa: F401
+from .test_linked_queries import KEYS, answers, moved, owners, silent, unruly_trees  # noqa: F401
 
 UP = "JOIN patients USING (pid)"
 BESIDE = "FROM patients p LEFT JOIN visits v USING (pid)"
@@ -106,10 +106,7 @@ INSIDE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("keys", "seed"),
-    [pytest.param(keys, seed, marks=TIERS[min(seed, 2)]) for keys in KEYS for seed in range(4)],
-)
+@pytest.mark.parametrize(("keys", "seed"), unruly_trees(4))
 def test_a_unit_with_all_its_rows_moves_one_answer_by_one(db, silent, keys, seed):  # noqa: F811
     """Of trees with NULL keys, keys that lead nowhere, and keys of two parents: without a patient, each of them.
 
