@@ -83,7 +83,8 @@ class TreeEvaluation:
     def lines(self) -> Iterator[tuple[str, str]]:
         """What each figure is, and the figure."""
         for table, (real, made) in self.rows.items():
-            yield f"rows of {table}", f"{real:,} real, {made:,} synthetic"
+            rest = "" if real and made else "; so its columns are not compared"
+            yield f"rows of {table}", f"{real:,} real, {made:,} synthetic{rest}"
         yield "mean L1 distance, 0 to 2, of", ""
         for what, figure in self.distances.items():
             yield f"  {what}", f"{figure:.4f}"
@@ -188,10 +189,10 @@ class TreeCompared:
         self._open.clear()
 
     def evaluation(self) -> TreeEvaluation:
-        """All figures.
+        """All figures; of a table below without rows, real or synthetic, no shares, for there are none.
 
         Raises:
-            InvalidArgument: a table has no rows.
+            InvalidArgument: there are no units, so nothing is below them.
         """
         tree, group_bys = self.unit_row.tree, dict[str, float]()
         rows: dict[str, tuple[int, int]] = {}
@@ -199,21 +200,27 @@ class TreeCompared:
         for table in tree.tables:
             both, columns = self._both(table)
             rows[table] = (both.rows(0), both.rows(1))
-            if not all(rows[table]):
+            if all(rows[table]):
+                self._of_table(table, both, columns, distances)
+            elif table == tree.tables[0]:
                 raise InvalidArgument(f"{table} has no rows that lead to a unit: there is nothing to compare")
-            own = [place for place, (of, _) in enumerate(columns) if of == table]
-            _put(distances, f"columns of {table}", [both.distance((place,)) for place in own])
-            pairs = itertools.combinations(own, 2)
-            _put(distances, f"pairs of columns of {table}", [both.distance(pair) for pair in pairs])
-            for link in _joined(tree, table):
-                others = [place for place, (of, _) in enumerate(columns) if of == link.parent]
-                across = list(itertools.product(own, others))
-                _put(distances, f"a column of {table} and one of {link.parent}", [both.distance(one) for one in across])
-                for pair in across:
+            if rows[table][0]:
+                for pair in itertools.chain(*(across for _, across in _across(tree, table, columns))):
                     named = " and ".join(column_of_table(columns[one][1], columns[one][0]) for one in pair)
                     group_bys[f"{table} by {named}"] = both.wrong(pair)
             self._of_link(table, distances)
         return TreeEvaluation(self._account.source, f"release {self._entry.number}", rows, distances, group_bys)
+
+    def _of_table(
+        self, table: str, both: _Both, columns: Sequence[tuple[str, str]], distances: dict[str, float]
+    ) -> None:
+        """Shares of columns, by themselves and over joins."""
+        own = [place for place, (of, _) in enumerate(columns) if of == table]
+        _put(distances, f"columns of {table}", [both.distance((place,)) for place in own])
+        pairs = itertools.combinations(own, 2)
+        _put(distances, f"pairs of columns of {table}", [both.distance(pair) for pair in pairs])
+        for link, across in _across(self.unit_row.tree, table, columns):
+            _put(distances, f"a column of {table} and one of {link.parent}", [both.distance(pair) for pair in across])
 
     def shares(self, names: Iterable[str]) -> dict[str, Floats]:
         """The true shares of columns of a unit's row, in the cells that synthetic rows tell apart."""
@@ -315,6 +322,16 @@ class _Both:
 def _joined(tree: Tree, table: str) -> list[Link]:
     """The links from a table up to the stored root."""
     return [link for link in reversed(tree.path(table)) if link.parent != UNITS]
+
+
+def _across(tree: Tree, table: str, columns: Sequence[tuple[str, str]]) -> Iterator[tuple[Link, list[tuple[int, int]]]]:
+    """For each table above the places of one of its columns and of one of the table's."""
+    of = [of for of, _ in columns]
+    for link in _joined(tree, table):
+        yield (
+            link,
+            [(a, b) for a, b in itertools.product(range(len(of)), repeat=2) if of[a] == table and of[b] == link.parent],
+        )
 
 
 def _check(domain: Domain, source: Source) -> None:

@@ -205,6 +205,12 @@ class UnitRow:
         chosen = tuple(clique for clique, weight in weighed if weight > 0)
         return Workload(chosen, (), tuple(part for part in weighed if part[1] > 1)).ordered()
 
+    @cached_property
+    def implied(self) -> frozenset[Clique]:
+        """The pairs of columns, in the domain's order, that the workload leaves out because they follow from others."""
+        pairs = itertools.combinations(self.domain.names, 2)
+        return frozenset(pair for pair in pairs if self._weight(pair) == 0)
+
     def former_workload(self) -> Workload:
         """All pairs of columns: what an earlier version measured."""
         pairs = tuple(itertools.combinations(self.domain.names, 2))

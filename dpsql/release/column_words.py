@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dpsql.books.releases.releases import Entry
+from dpsql.core.names import pick
 from dpsql.core.unit_words import words_of
+from dpsql.errors import UnknownName
 
 Words = Callable[[str], str]
 
@@ -16,3 +18,23 @@ def words_of_columns(entry: Entry) -> Words:
         return str
     words = words_of(entry.unit_row)
     return lambda name: words.get(name, name)
+
+
+def names_of_words(entry: Entry, given: Sequence[str]) -> list[str]:
+    """The columns that people mean, by words or by name.
+
+    Raises:
+        UnknownName: a linked release has no such column; lists them by words. Of one table the domain says so.
+    """
+    if entry.unit_row is None:
+        return [*given]
+    called = words_of_columns(entry)
+    names = {called(name): name for name in entry.domain.names}
+    found = []
+    for name in given:
+        meant = pick(name, names)
+        own = pick(name, entry.domain.names) if meant is None else names[meant]
+        if own is None:
+            raise UnknownName(f"there is no column {name!r}; the columns are {', '.join(names)}")
+        found.append(own)
+    return found

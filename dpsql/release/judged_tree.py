@@ -8,7 +8,7 @@
 
 A join can be trusted where nine of ten of its pairs are reliable, and partly where half of them are. GROUP BYs of a
 column on either side are then as they were measured. All of it is made of released values. Pairs that are not measured
-because they follow from others (`UnitRow.workload`) count neither way.
+because they follow from others (`UnitRow.implied`) count neither way.
 """
 
 from __future__ import annotations
@@ -200,7 +200,8 @@ class _Sorting:
             elif self._row.slots[place].nth == 0 and self._row.slots[place].role is None and below.role is None:
                 self._links[below.link.child].error = column.error
         reliable = {pair.clique: pair.state in ("kept", "likely") for pair in judgement.pairs}
-        if judgement.unmeasured_pairs or judgement.skipped_pairs:  # those of the workload are not reliable
+        # those of the workload that are not judged are not reliable
+        if judgement.unmeasured_pairs or judgement.implied_pairs or judgement.skipped_pairs:
             reliable = dict.fromkeys(self._pairs_to_measure(), False) | reliable
         for clique, is_reliable in reliable.items():
             self._add(clique, is_reliable=is_reliable)
@@ -208,9 +209,8 @@ class _Sorting:
 
     def _pairs_to_measure(self) -> list[Clique]:
         """The pairs that a release is to answer, in the order of the domain; others follow from them."""
-        wanted = {frozenset(clique) for clique in self._row.workload().cliques}
         pairs = itertools.combinations(self._row.domain.names, 2)
-        return [pair for pair in pairs if frozenset(pair) in wanted]
+        return [pair for pair in pairs if pair not in self._row.implied]
 
     def _number_of(self, name: str) -> str | None:
         """The table below whose rows a column counts; None of a column of a table."""

@@ -20,7 +20,8 @@ Of linked tables y and s count rows that a digest chooses among those of a unit 
 of the same rows gives other counts. In u of N units, each chosen with a chance of its own, their variance is at most
 u·(1 − u/N): so much comes to σ² twice, for y and for s.
 
-What was not measured as a whole is not judged: see `Judgement.unmeasured_columns` and `unmeasured_pairs`.
+What was not measured as a whole is not judged: see `Judgement.unmeasured_columns` and `unmeasured_pairs`. Of
+linked tables some pairs are left out because they follow from others (`UnitRow.implied`), which is no fault.
 """
 
 from __future__ import annotations
@@ -130,7 +131,8 @@ class Judgement:
         total_reach: half of its 95 % interval.
         columns, pairs: that were judged.
         unmeasured_columns: that no measured marginal holds.
-        unmeasured_pairs: how many pairs no measured marginal holds.
+        unmeasured_pairs: those that no measured marginal holds, though they were to be answered.
+        implied_pairs: how many no measured marginal holds, because they follow from others.
         undefined_pairs: how many pairs have a column of a single value, as far as the noise tells, which depends on
             nothing.
         skipped_pairs: how many were not looked at, because there are too many.
@@ -147,7 +149,7 @@ class Judgement:
     columns: tuple[JudgedColumn, ...]
     pairs: tuple[JudgedPair, ...]
     unmeasured_columns: tuple[str, ...]
-    unmeasured_pairs: int
+    unmeasured_pairs: tuple[Clique, ...]
     undefined_pairs: int
     skipped_pairs: int
     cells: int
@@ -156,6 +158,7 @@ class Judgement:
     looked_at: int
     far: int
     numbers: tuple[NumberFigures, ...] = ()
+    implied_pairs: int = 0
 
     @property
     def error(self) -> float | None:
@@ -166,6 +169,12 @@ class Judgement:
     def is_of_unknown_rows(self) -> bool:
         """Whether noise hides even the number of rows, so that there are no shares of it."""
         return self.total is not None and self.total < self.total_reach
+
+    @property
+    def has_unjudged_pairs(self) -> bool:
+        """Whether some pairs are not judged, whatever the reason."""
+        apart = len(self.unmeasured_pairs) + self.implied_pairs
+        return apart + self.undefined_pairs + self.skipped_pairs > 0
 
     def of(self, state: str) -> list[JudgedPair]:
         """The pairs of a state."""
@@ -239,14 +248,15 @@ def _judge_pairs(
     """What a `Judgement` says of pairs."""
     domain = estimates.domain
     listed, skipped = _listed(domain.names)
-    pairs, unmeasured, undefined = list[tuple[JudgedPair, Sequence[tuple[float, float]]]](), 0, 0
+    pairs, undefined = list[tuple[JudgedPair, Sequence[tuple[float, float]]]](), 0
+    unmeasured: list[Clique] = []
     constant = {attribute.name for attribute in domain if _is_constant(attribute, estimates)}
     for clique in listed:
         if check is not None:
             check()
         estimate = estimates.of(clique)
         if estimate is None:
-            unmeasured += 1
+            unmeasured.append(clique)
             continue
         columns = [domain.by_name[name] for name in clique]
         ordered = are_ordered(columns)
@@ -266,7 +276,7 @@ def _judge_pairs(
         "pairs": tuple(
             replace(pair, off=max(0.0, *(gap - reach * noise for gap, noise in gaps)) / total) for pair, gaps in pairs
         ),
-        "unmeasured_pairs": unmeasured,
+        "unmeasured_pairs": tuple(unmeasured),
         "undefined_pairs": undefined,
         "skipped_pairs": skipped,
     }

@@ -29,7 +29,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.evaluation.roles import roles_of
 from dpsql.evidence.earlier_releases import combined
 from dpsql.fitting.target import Target
-from dpsql.release.column_words import words_of_columns
+from dpsql.release.column_words import names_of_words, words_of_columns
 from dpsql.release.estimates import Estimates
 from dpsql.release.judgement import Judgement, judge
 from dpsql.release.numbers import NumberFigures, figures_of, is_of_numbers
@@ -57,11 +57,16 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
     counter = synthetic_counter(cursor, books, entry)
     try:
         predicted = frozenset(entry.report.get("reliable_pairs", ()))
-        chosen = () if entry.unit_row is None else entry.unit_row.chosen
+        row = entry.unit_row
+        chosen = () if row is None else row.chosen
         rows = _counted(entry, counter)
         found = judge(entry.domain, measurements(books, entry), counter, rows, check, predicted, chosen)
     finally:
         counter.close()
+    if row is not None:
+        unmeasured = tuple(pair for pair in found.unmeasured_pairs if pair not in row.implied)
+        implied = len(found.unmeasured_pairs) - len(unmeasured)
+        found = replace(found, unmeasured_pairs=unmeasured, implied_pairs=implied)
     return replace(found, numbers=tuple(_numbers(cursor, books, entry, found, check)))
 
 
@@ -85,11 +90,11 @@ def _numbers(
 def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     """The distance of a release's synthetic table from each of its noisy marginals, and from its noisy single cells.
 
-    Columns: `columns`, `kind` ('marginal'; 'cells', those of a marginal that were measured by themselves; 'at least t',
-    those of thresholds), `cells`, `stddev` (rows), `distance_l1` = Σ|synthetic − measured|/total and `noise_l1` =
-    √(2/π)·σ·cells/total, what the noise alone is expected to make up. Synthetic counts are scaled to the total. Of
-    kind 'linear query' `stddev` is in the sum's unit, the other two are divided by the largest weight, and the answers
-    are those of the model that the rows were drawn from.
+    Columns: `columns` (in the words of `words_of_columns`), `kind` ('marginal'; 'cells', those of a marginal that
+    were measured by themselves; 'at least t', those of thresholds), `cells`, `stddev` (rows), `distance_l1` =
+    Σ|synthetic − measured|/total and `noise_l1` = √(2/π)·σ·cells/total, what the noise alone is expected to make up.
+    Synthetic counts are scaled to the total. Of kind 'linear query' `stddev` is in the sum's unit, the other two are
+    divided by the largest weight, and the answers are those of the model that the rows were drawn from.
     """
     import pandas as pd
 
@@ -97,12 +102,12 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     answers = measurements(books, entry)
     total = Estimates(entry.domain, answers).total or float(entry.report.get("total") or entry.rows or 1)
-    scale = total / max(1, _counted(entry, counter))
+    scale, called = total / max(1, _counted(entry, counter)), words_of_columns(entry)
 
     def add(clique: Clique, kind: str, stddev: float, counts: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
         distance = float(np.abs(counts - values).sum()) / total
         noise = math.sqrt(2 / math.pi) * stddev * len(counts) / total
-        row = {"columns": list(clique), "kind": kind, "cells": len(counts), "stddev": stddev}
+        row = {"columns": [*map(called, clique)], "kind": kind, "cells": len(counts), "stddev": stddev}
         rows.append(row | {"distance_l1": distance, "noise_l1": noise})
 
     for whole in _whole_marginals(answers):
@@ -145,18 +150,18 @@ def marginal_answers(cursor: Cursor, books: Books, entry: Entry, names: Sequence
     import pandas as pd
 
     called = words_of_columns(entry)
-    raw = {called(name): name for name in entry.domain.names}
-    clique = entry.domain.clique([raw.get(name, name) for name in names])
+    clique = entry.domain.clique(names_of_words(entry, names))
     measured = _whole_marginals(measurements(books, entry))
     best = next((m for m in measured if m.clique == clique), None)
     if best is None:
-        listed = "; ".join(sorted({", ".join(m.clique) for m in measured})[:20]) or "none"
-        raise InvalidArgument(f"release {entry.number} measured no marginal of {', '.join(clique)}; it has: {listed}")
+        listed = "; ".join(sorted({", ".join(map(called, m.clique)) for m in measured})[:20]) or "none"
+        wanted = ", ".join(map(called, clique))
+        raise InvalidArgument(f"release {entry.number} measured no marginal of {wanted}; it has: {listed}")
     counter = synthetic_counter(cursor, books, entry)
     counts, values = _as_shown(entry.domain, best, counter.marginal(clique).dense())
     counter.close()
     labels = [labels_shown(entry.domain.by_name[name]) for name in clique]
-    index = pd.MultiIndex.from_product(labels, names=list(clique))
+    index = pd.MultiIndex.from_product(labels, names=[*map(called, clique)])
     cells = _as_shown(entry.domain, best, np.ones_like(best.values))[0]  # how many measured ones are added up
     stddev = best.stddev * np.sqrt(cells)
     return pd.DataFrame({"measured": values, "stddev": stddev, "synthetic": counts}, index=index).reset_index()

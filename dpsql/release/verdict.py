@@ -14,6 +14,7 @@ mechanism that measures single cells, or publishes choices and no counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpsql.books.releases.releases import Entry
@@ -104,12 +105,8 @@ def _of_cells(entry: Entry, judgement: Judgement) -> str:
 def _of_pairs(judgement: Judgement) -> str:
     if judgement.error is None or not (judgement.pairs or judgement.unmeasured_pairs):
         return ""
-    hidden, missed, unjudged = len(judgement.of("hidden")), len(judgement.of("missed")), judgement.unmeasured_pairs
-    judged = len(judgement.pairs)
-    many = "one more pair was not measured together, so it is not judged"
-    if unjudged > 1:
-        many = f"{unjudged:,} more pairs were not measured together, so they are not judged"
-    rest = f"; {many}" if unjudged else ""
+    hidden, missed, judged = len(judgement.of("hidden")), len(judgement.of("missed")), len(judgement.pairs)
+    rest = "".join(f"; {more}" for more in _of_others(judgement))
     if not judged:
         return "No two columns were measured together, so pairs are not judged."
     looked = " that were looked at" if judgement.skipped_pairs else ""
@@ -134,6 +131,19 @@ def _of_pairs(judgement: Judgement) -> str:
     if hidden and missed:
         return f"{count} reliable: in {hidden:,} {noise}, and {fit} in {missed:,} more{rest}.{more}"
     return f"{count} reliable, because {noise if hidden else fit}{rest}.{more}"
+
+
+def _of_others(judgement: Judgement) -> Iterator[str]:
+    """Of pairs that are not judged."""
+    unjudged, implied = len(judgement.unmeasured_pairs), judgement.implied_pairs
+    if unjudged == 1:
+        yield "one more pair was not measured together, so it is not judged"
+    elif unjudged:
+        yield f"{unjudged:,} more pairs were not measured together, so they are not judged"
+    if implied == 1:
+        yield "one more pair follows from others, so it was not measured"
+    elif implied:
+        yield f"{implied:,} more pairs follow from others, so they were not measured"
 
 
 def _of_likely(judgement: Judgement, pairs: str) -> str:

@@ -158,7 +158,7 @@ def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
         "columns": [_column(facts, one, truth) for one in judgement.columns[:_MOST_CHARTS]],
         "tree": _tree(facts),
         "missed": judgement.of("missed"),
-        "unmeasured": judgement.unmeasured_pairs or judgement.undefined_pairs or judgement.skipped_pairs,
+        "unmeasured": judgement.has_unjudged_pairs,
         "worst": _worst(facts),
         "worst_note": f"{judgement.looked_at:,} cells were looked at.",
         "outside": [(facts.words(name), f"{share:.1%}") for name, share in facts.outside.items()],
@@ -267,7 +267,10 @@ def measured_words(facts: Facts) -> list[str]:
         unmeasured = ", ".join(map(facts.words, judgement.unmeasured_columns))
         found.append(f"Not measured, so not judged: {unmeasured}.")
     if judgement.unmeasured_pairs:
-        found.append(f"{judgement.unmeasured_pairs:,} pairs were not measured together, so they are not judged.")
+        unjudged = len(judgement.unmeasured_pairs)
+        found.append(f"{unjudged:,} pairs were not measured together, so they are not judged.")
+    if judgement.implied_pairs:
+        found.append(f"{judgement.implied_pairs:,} pairs follow from others, so they were not measured.")
     if judgement.undefined_pairs:
         found.append(f"{judgement.undefined_pairs:,} pairs have a column of a single value, which depends on nothing.")
     if judgement.skipped_pairs:

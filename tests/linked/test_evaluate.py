@@ -63,3 +63,34 @@ def test_the_private_page_has_the_truth(db, table):
     assert (
         f"numbers of {table if table == 'wages' else 'persons' if table == 'households' else 'accounts'}" in page.html
     )
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("rows", ["", "INSERT INTO payments VALUES (NULL, 1, 'a'), (99999, 2, 'b')"])
+def test_a_table_without_rows_leaves_the_others_compared(db, rows):
+    """It has none, or none that lead to a unit."""
+    bank(db, epsilon=1000.0, clients=600)
+    db.sql("CREATE TABLE cards (cid INT REFERENCES clients (cid), kind INT)")
+    db.sql("CREATE OR REPLACE TABLE payments AS FROM payments LIMIT 0")
+    if rows:
+        db.sql(rows)
+    db.link("cards", "clients", most=2)
+    db.domain("cards", "kind", values=[0, 1])
+    release = db.synthesize("clients", epsilon=900.0, linked=True, **QUICK)
+    evaluation = db.evaluate("clients", str(release.entry.number))
+    for table in ("payments", "cards"):
+        assert evaluation.rows[table][0] == 0
+        assert f"numbers of {table}" in evaluation.distances
+        assert f"columns of {table}" not in evaluation.distances
+        assert not [what for what in evaluation.all_group_bys if what.startswith(table)]
+    assert evaluation.distances["columns of accounts"] < 0.5
+    assert "its columns are not compared" in str(evaluation)
+    assert "Beside the truth" in release.report(private=True).html
+
+
+@pytest.mark.medium
+def test_a_tree_without_units_is_not_compared(db):
+    bank(db, epsilon=1000.0, clients=0)
+    release = db.synthesize("clients", epsilon=5.0, linked=True, **QUICK)
+    with pytest.raises(dpsql.DpsqlError, match="clients has no rows"):
+        db.evaluate("clients", str(release.entry.number))

@@ -101,8 +101,18 @@ def test_no_name_of_the_flat_domain_is_shown(db, table):
 def test_words_and_names_mean_the_same_columns(db):
     bank(db)
     release = db.synthesize("clients", epsilon=1.0, linked=True, **QUICK)
-    by_name = release.answers("accounts[2].opened")["measured"]
-    assert release.answers("opened of a second account of the same client")["measured"].tolist() == by_name.tolist()
+    by_name, words = release.answers("accounts[2].opened"), "opened of a second account of the same client"
+    assert release.answers(words)["measured"].tolist() == by_name["measured"].tolist()
+    assert list(by_name.columns) == [words, "measured", "stddev", "synthetic"]
+    errors = release.errors
+    assert [words] in errors["columns"].tolist()
+    for columns in errors["columns"]:  # each is one to ask for
+        assert not FLAT.search(" ".join(columns))
+        assert len(release.answers(*columns))
+    for unknown, why in ((["opend"], "the columns are age of clients"), (["age of clients", words], "it has: ")):
+        with pytest.raises(dpsql.DpsqlError, match=why) as refused:
+            release.answers(*unknown)
+        assert not FLAT.search(str(refused.value))
     page = release.report().html
     for words in (
         "number of accounts a client has",
@@ -127,7 +137,8 @@ def test_the_verdict_says_which_joins_can_be_trusted(db):
     assert poor.verdict.text.index("Joins of") > poor.verdict.text.index("Shares of")
 
     one = next(pair for pair in good.judgement.of("kept") if pair.clique == ("region", "accounts[1].savings"))
-    few = replace(good.judgement, pairs=(one,), unmeasured_pairs=len(good.judgement.pairs) - 1)
+    others = tuple(pair.clique for pair in good.judgement.pairs if pair != one)
+    few = replace(good.judgement, pairs=(one,), unmeasured_pairs=others)
     assert good.entry.linked is not None
     tree = judged_tree(UnitRow.from_json(good.entry.linked, good.entry.domain), few)
     assert "cannot be trusted" in tree.words  # its other pairs were not measured, so nothing is known of them
