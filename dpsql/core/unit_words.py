@@ -14,6 +14,7 @@ Names of tables are taken for English plurals where they look like them: of `sta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -24,7 +25,7 @@ _NO_PLURALS: Final = ("as", "is", "ss", "us", "ies", "ches", "shes", "ses", "xes
 
 
 def words_of(unit_row: UnitRow) -> Mapping[str, str]:
-    """What each column of the flat domain is called.
+    """What each column of the flat domain is called; by its own name where two would be called the same.
 
     >>> from dpsql.core.domain import Attribute, Domain
     >>> from dpsql.core.tree import Tree
@@ -37,7 +38,9 @@ def words_of(unit_row: UnitRow) -> Mapping[str, str]:
     late of orders
     late of a second order of the same client
     """
-    return dict(_words(unit_row))
+    found = dict(_words(unit_row))
+    times = Counter(found.values())
+    return {name: words if times[words] == 1 else name for name, words in found.items()}
 
 
 def column_of_table(column: str, table: str) -> str:

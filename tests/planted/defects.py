@@ -558,6 +558,7 @@ DEFECTS = (
     Defect("a join is trusted of which most was not measured", "dpsql/release/judged_tree.py", "        if judgement.unmeasured_pairs or judgement.implied_pairs or judgement.skipped_pairs:", "        if False:", ("tests/linked/test_words.py",)),
     Defect("a private comparison joins by counts of rows that are shares", "dpsql/api/evaluated_tree.py", "np.abs(real - made).sum() / max(1.0, real.sum())", "np.abs(real / real.sum() - made / made.sum()).sum()", ("tests/linked/test_evaluate.py",)),
     Defect("names that only dpsql gives stand where people read words", "dpsql/release/quality.py", '{"columns": [*map(called, clique)]', '{"columns": [*clique]', ("tests/linked/test_words.py",)),
+    Defect("two columns of a unit's row are called the same", "dpsql/core/unit_words.py", "words if times[words] == 1 else name for", "words for", ("tests/linked/test_words.py",)),
     Defect("pairs that follow from others are said to be a want", "dpsql/release/quality.py", " if pair not in row.implied)", ")", ("tests/linked/test_measured_pairs.py",)),
     Defect("a table without rows is compared by shares of nothing", "dpsql/api/evaluated_tree.py", "            if all(rows[table]):\n", "            if True:\n", ("tests/linked/test_evaluate.py",)),
     # scripts for linked tables
