@@ -71,7 +71,9 @@ def layout_of(
             index[:, column] = code + blocks.offsets[places[k]]
         weight = scale * total**2 / measurement.variance
         stacks.setdefault(places[last], []).append((index, target, weight))
-    levels = sorted(like) if like else _levels([(blocks.sizes[place], _needed(stack)) for place, stack in stacks.items()])
+    levels = (
+        sorted(like) if like else _levels([(blocks.sizes[place], _needed(stack)) for place, stack in stacks.items()])
+    )
     by_level: dict[int, dict[int, list[tuple[Any, Any, float]]]] = {level: {} for level in levels}
     for place, stack in stacks.items():
         by_level[next(level for level in levels if level >= blocks.sizes[place])][place] = stack
