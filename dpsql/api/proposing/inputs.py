@@ -81,13 +81,14 @@ class Input:
             group: whether rows are grouped by what is selected and no aggregate, the largest groups first.
             most: rows that are returned.
         """
-        named = [exp.alias_(exp.maybe_parse(sql, dialect="duckdb"), name) for name, sql in values.items()]
-        inner = exp.select(*named).from_(exp.maybe_parse(self.rows, into=exp.Table, dialect="duckdb"))
-        query = exp.select(*selected, dialect="duckdb").from_(inner.subquery("r"))
-        query = query.where(where, dialect="duckdb") if where else query
-        query = query.group_by("ALL").order_by("count(*) DESC", "1") if group else query
-        query = query if most is None else query.limit(most)
-        return self.cursor.execute(query.sql(dialect="duckdb")).fetchall()
+        named = [exp.alias_(exp.maybe_parse(sql, dialect="duckdb"), name, copy=False) for name, sql in values.items()]
+        rows = exp.maybe_parse(self.rows, into=exp.Table, dialect="duckdb")
+        inner = exp.select(*named, copy=False).from_(rows, copy=False)  # copies would take longer than most queries
+        query = exp.select(*selected, dialect="duckdb", copy=False).from_(inner.subquery("r", copy=False), copy=False)
+        query = query.where(where, dialect="duckdb", copy=False) if where else query
+        query = query.group_by("ALL", copy=False).order_by("count(*) DESC", "1", copy=False) if group else query
+        query = query if most is None else query.limit(most, copy=False)
+        return self.cursor.execute(query.sql(dialect="duckdb", copy=False)).fetchall()
 
     @property
     def is_file(self) -> bool:

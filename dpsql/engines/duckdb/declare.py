@@ -11,6 +11,7 @@ import duckdb
 from dpsql.core.column_types import column_type, kind_of, public_type
 from dpsql.core.domain import Attribute, equal_width
 from dpsql.engines.duckdb.ticks import canonical, check_distinct, edge_texts, first_equal, is_among, tick
+from dpsql.engines.duckdb.ticks import ticks as ticks_of
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -95,7 +96,7 @@ def declare_bins(
     """
     check_has_bins(column)
     if edges is not None:
-        ticks = tuple(tick(cursor, edge, column.type, "edges") for edge in edges)
+        ticks = tuple(ticks_of(cursor, edges, column.type, "edges"))
         if len(ticks) < 2 or any(a >= b for a, b in itertools.pairwise(ticks)):
             raise InvalidArgument("edges must be at least two values in increasing order, the last one exclusive")
     else:

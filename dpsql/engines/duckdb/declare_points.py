@@ -19,7 +19,7 @@ import numpy as np
 from dpsql.core.column_types import column_type
 from dpsql.core.domain import Attribute
 from dpsql.engines.duckdb.declare import check_size
-from dpsql.engines.duckdb.ticks import edge_texts, tick
+from dpsql.engines.duckdb.ticks import edge_texts, ticks
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -34,7 +34,7 @@ def with_points(
     """
     if attribute.kind != "bins":
         raise InvalidArgument("points go with bins: say lower and upper, or edges; with values each has its own cell")
-    found = [tick(cursor, point, column.type, "points") + 0 for point in points]  # −0.0 + 0 is 0.0
+    found = [tick + 0 for tick in ticks(cursor, points, column.type, "points")]  # −0.0 + 0 is 0.0
     if len({*found}) < len(found):
         raise InvalidArgument("points names a value twice: give each once")
     last = attribute.ticks[-1]

@@ -119,12 +119,21 @@ def _canonical_or_none(cursor: Connection, text: str, type_name: str) -> str | N
 
 
 def tick(cursor: Connection, value: Any, type_name: str, argument: str) -> int | float:
-    """A public value as a tick of the column's type.
+    """A public value as a tick of the column's type; see `ticks`."""
+    return ticks(cursor, [value], type_name, argument)[0]
+
+
+def ticks(cursor: Connection, values: Sequence[Any], type_name: str, argument: str) -> list[int | float]:
+    """Public values as ticks of the column's type.
 
     Raises:
         InvalidArgument: not of the type, not finite, or beyond the whole numbers that can be told apart.
     """
-    text = canonical(cursor, [value], type_name, argument)[0]
+    return [_tick_of(cursor, text, type_name, argument) for text in canonical(cursor, values, type_name, argument)]
+
+
+def _tick_of(cursor: Connection, text: str, type_name: str, argument: str) -> int | float:
+    """The tick of a canonical text."""
     known = column_type(type_name)
     found = _asked(cursor, text, type_name) if known.tick_of is None else known.tick_of(text)
     if found is None:

@@ -1,11 +1,14 @@
 """Measured cells laid out in tiles, so that one compiled program fits any cliques.
 
 A tile holds R rows times one attribute c: row i stands for the values of the clique's other attributes, as indices into
-P (an index of constant ones where there are fewer). Tiles are collected by the size class of c.
+P (an index of constant ones where there are fewer). Tiles are collected by the size class of c: its size, rounded up to
+one of eight for each power of two. A class that would save few cells goes with the next one, because each has a loop of
+its own to compile.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +20,8 @@ from dpsql.fitting.relaxed.settings import TILE_ROWS
 from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import Target
 
-_LEVELS: Final = (8, 16, 32, 64, 104, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+_LEAST_STEP: Final = 8  # numbers that a processor multiplies at once
+_SAVED: Final = 8192  # cells: as many take a tenth of a second in all steps, as compiling a class does
 
 
 @dataclass
@@ -54,7 +58,7 @@ def layout_of(
     factors = max((len(m.clique) for m in measurements), default=1) - 1
     if like:
         factors = next(iter(like.values())).index.shape[2]
-    stacks: dict[int, dict[int, list[tuple[Any, Any, float]]]] = {}
+    stacks: dict[int, list[tuple[Any, Any, float]]] = {}
     for measurement in measurements:
         places = [blocks.names.index(name) for name in measurement.clique]
         last = max(range(len(places)), key=lambda k: blocks.sizes[places[k]])
@@ -66,14 +70,42 @@ def layout_of(
         for column, (k, code) in enumerate(zip(others, codes, strict=True)):
             index[:, column] = code + blocks.offsets[places[k]]
         weight = scale * total**2 / measurement.variance
-        level = next(level for level in (*_LEVELS, blocks.sizes[places[last]]) if level >= blocks.sizes[places[last]])
-        stacks.setdefault(level, {}).setdefault(places[last], []).append((index, target, weight))
-    if like is None:
-        return {level: _tiles(blocks, level, factors, by_place, shards) for level, by_place in stacks.items()}
+        stacks.setdefault(places[last], []).append((index, target, weight))
+    levels = (
+        sorted(like) if like else _levels([(blocks.sizes[place], _needed(stack)) for place, stack in stacks.items()])
+    )
+    by_level: dict[int, dict[int, list[tuple[Any, Any, float]]]] = {level: {} for level in levels}
+    for place, stack in stacks.items():
+        by_level[next(level for level in levels if level >= blocks.sizes[place])][place] = stack
     return {
-        level: _tiles(blocks, level, factors, stacks.get(level, {}), shards, len(tiles.index))
-        for level, tiles in like.items()
+        level: _tiles(blocks, level, factors, by_place, shards, len(like[level].index) if like else None)
+        for level, by_place in by_level.items()
     }
+
+
+def _levels(tiles: Sequence[tuple[int, int]]) -> list[int]:
+    """The sizes of the classes, from sizes of c and how many tiles each has.
+
+    >>> _levels([(37, 90), (38, 90), (20, 70), (7, 2), (300, 1)])
+    [24, 40, 320]
+    """
+    numbers: dict[int, int] = {}
+    for size, number in tiles:
+        step = max(_LEAST_STEP, 1 << max(0, (size - 1).bit_length() - 4))
+        level = -(-size // step) * step
+        numbers[level] = numbers.get(level, 0) + number
+    kept, levels = list[int](), sorted(numbers)
+    for level, above in itertools.pairwise(levels):
+        if numbers[level] * TILE_ROWS * (above - level) > _SAVED:
+            kept.append(level)
+        else:
+            numbers[above] += numbers[level]
+    return [*kept, *levels[-1:]]
+
+
+def _needed(stack: Sequence[tuple[Any, Any, float]]) -> int:
+    """How many tiles hold the rows of one c."""
+    return -(-sum(len(index) for index, _, _ in stack) // TILE_ROWS)
 
 
 def _tiles(
@@ -85,7 +117,7 @@ def _tiles(
     padded: int | None = None,
 ) -> Tiles:
     rows = TILE_ROWS
-    needed = sum(-(-sum(len(index) for index, _, _ in stack) // rows) for stack in by_place.values())
+    needed = sum(map(_needed, by_place.values()))
     each = 1 << max(0, -(-needed // shards) - 1).bit_length() if padded is None else padded // shards
     padded = each * shards
     tiles = Tiles(

@@ -15,7 +15,7 @@ from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.relaxed.tiles import layout_of
 from dpsql.fitting.target import Target
 
-SIZES = (9, 12, 7, 15, 11, 30)
+SIZES = (7, 8, 6, 90, 80)
 ROWS = 8
 
 
