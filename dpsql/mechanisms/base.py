@@ -255,6 +255,11 @@ def registering(allowed: Collection[str] = ()) -> Iterator[list[str]]:
         raise
 
 
+def forget(name: str) -> None:
+    """Take a mechanism back, which its file no longer has."""
+    del _registry[name]
+
+
 def registered() -> Mapping[str, type[Mechanism]]:
     """All mechanisms by name."""
     return dict(_registry)

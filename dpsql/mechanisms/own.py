@@ -21,10 +21,12 @@ from typing import Final
 
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from .base import find, registering
+from .base import find, forget, registering
 
 GROUP: Final = "dpsql.mechanisms"
 """Of entry points; also the package of the mechanisms that come with dpsql."""
+_LEARNS: Final = "dpsql.udfs.dp_synthesize"
+"""Where SQL learns the options of all mechanisms, once in a process."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ _loaded: dict[str, Loaded] = {}
 
 
 def load_file(path: str | Path) -> tuple[str, ...]:
-    """Run a file that registers mechanisms, once for each of its versions.
+    """Run a file that registers mechanisms, once for each of its versions; those of the version before go.
 
     Load it before `dpsql.connect`, because SQL learns the options of mechanisms there.
 
@@ -56,14 +58,11 @@ def load_file(path: str | Path) -> tuple[str, ...]:
         The names of its mechanisms.
 
     Raises:
-        InvalidArgument: there is no such file, it fails, registers nothing, or a name that another mechanism has.
+        InvalidArgument: there is no such file, it fails, registers nothing, or a name that another mechanism has; or
+            it imports what SQL's functions are made from, so that SQL would not know its options.
     """
     file = Path(path).resolve()
-    try:
-        text = file.read_bytes()
-    except OSError as error:
-        raise InvalidArgument(f"load has {str(path)!r}: {error.strerror}; give a Python file") from None
-    source = Loaded(hashlib.sha256(text).hexdigest()[:16], file)
+    source = Loaded(_digest(file), file)
     known = tuple(name for name, one in _loaded.items() if one.path == file)
     if known and _loaded[known[0]] == source:
         return known
@@ -73,17 +72,53 @@ def load_file(path: str | Path) -> tuple[str, ...]:
         raise InvalidArgument(f"load has {str(path)!r}: give a Python file, whose name ends in .py")
     made = importlib.util.module_from_spec(spec)
     sys.modules[module] = made  # where dataclasses look up their annotations
+    learnt = _LEARNS in sys.modules
     try:
         with registering(known) as names:
             spec.loader.exec_module(made)
+            if not learnt and _LEARNS in sys.modules:
+                raise InvalidArgument(
+                    "it imports connect, Database or what they need, by which SQL learns the options of mechanisms "
+                    "before there are those of the file: import them inside a function, and begin a new process"
+                )
     except DpsqlError as error:
         raise InvalidArgument(f"load has {str(path)!r}: {error}") from None
     except (Exception, SystemExit) as error:
         raise InvalidArgument(f"load has {str(path)!r}, which fails: {type(error).__name__}: {error}") from error
     if not names:
         raise InvalidArgument(f"load has {str(path)!r}, which registers no mechanism: decorate a class by @register")
+    for name in set(known) - set(names):
+        if find(name).__module__ == module:  # not of a module that the file imports, which does not run again
+            forget(name)
+            del _loaded[name]
     _loaded.update(dict.fromkeys(names, source))
     return tuple(names)
+
+
+def check_unchanged(paths: Iterable[str | Path]) -> None:
+    """Refuse a file that is no longer as it was when it was loaded.
+
+    Args:
+        paths: of files that are loaded.
+
+    Raises:
+        InvalidArgument: one has changed, or is gone.
+    """
+    for path in paths:
+        file = Path(path).resolve()
+        codes = {one.code for one in _loaded.values() if one.path == file}
+        if _digest(file) not in codes:
+            raise InvalidArgument(
+                f"load has {str(path)!r}, which has changed since it was loaded: its run is not kept; begin again"
+            )
+
+
+def _digest(file: Path) -> str:
+    """Of a file's text."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise InvalidArgument(f"load has {str(file)!r}: {error.strerror}; give a Python file") from None
 
 
 def load_installed(entries: Iterable[EntryPoint]) -> None:

@@ -257,6 +257,27 @@ def test_a_mechanism_of_a_file_is_compared(bank, tmp_path, mine, capsys):
 
 
 @pytest.mark.medium
+def test_a_file_that_changes_while_it_is_compared_ends_the_comparison(people, tmp_path, mine):
+    """The file changes itself when a process of a run loads it; what ran before the change stays."""
+    folder = tmp_path / "found"
+    changes = "\nimport sys\nif sys.argv[0].endswith('one.py'):\n    open(__file__, 'a').write('# more')\n"
+    mine.write_text(mine.read_text() + changes)
+    with pytest.raises(InvalidArgument, match="has changed since it was loaded: its run is not kept; begin again"):
+        people.compare("people", ["independent"], load=[str(mine)], folder=folder, **ONE)
+    assert not (folder / "runs.jsonl").exists()
+
+
+@pytest.mark.medium
+def test_pictures_and_tables_say_that_they_are_private(people, tmp_path):
+    """Whoever gets one file alone is told, too."""
+    folder = tmp_path / "found"
+    found = people.compare("people", "direct", folder=folder, **ONE)
+    for name in ("comparison.csv", "comparison.svg", "comparison.png"):
+        assert found.warning.encode() in (folder / name).read_bytes().replace(b"&apos;", b"'"), name
+    assert found.plot().get_suptitle().endswith("private: errors against the real rows")
+
+
+@pytest.mark.medium
 def test_a_mechanism_of_a_file_is_called_in_sql(bank, mine, capsys):
     statement = (
         "SELECT count(*) > 0 AS there FROM dp_synthesize('w.visits', epsilon := 0.5, mechanism := 'independent')"

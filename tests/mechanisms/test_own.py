@@ -51,6 +51,39 @@ def test_a_file_registers_its_mechanisms_once(tmp_path):
     assert loaded_from("mwem") is None
 
 
+def test_a_name_that_a_file_no_longer_has_goes(tmp_path):
+    """A version that fails takes nothing away; a mechanism of a module that the file imports stays."""
+    file = tmp_path / "mine.py"
+    file.write_text(REGISTERS.format(name="first") + REGISTERS.format(name="second"))
+    assert load_file(file) == ("first", "second")
+    file.write_text("raise OSError('gone')")
+    with pytest.raises(InvalidArgument, match="OSError: gone"):
+        load_file(file)
+    assert {"first", "second"} <= base.registered().keys()
+    file.write_text(REGISTERS.format(name="third") + REGISTERS.format(name="second"))
+    assert set(load_file(file)) == {"third", "second"}
+    assert "first" not in base.registered()
+    other = tmp_path / "other.py"
+    other.write_text(REGISTERS.format(name="first"))
+    assert load_file(other) == ("first",)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("line", ["from dpsql import connect", "import dpsql; dpsql.Database", "import dpsql"])
+def test_a_file_that_makes_sql_learn_too_early_is_refused(tmp_path, line):
+    """In a process of its own, where nothing is imported yet."""
+    file = tmp_path / "mine.py"
+    file.write_text(line + REGISTERS.format(name="early") + "    turns: int = 3\n")
+    statements = f"from dpsql.mechanisms.own import load_file\nprint(load_file({str(file)!r}))\n"
+    statements += "from dpsql.udfs.dp_synthesize import OPTIONS\nprint('turns' in {one.name for one in OPTIONS})"
+    made = subprocess.run([sys.executable, "-c", statements], capture_output=True, text=True, check=False)
+    if line == "import dpsql":
+        assert made.stdout == "('early',)\nTrue\n"
+    else:
+        assert "import them inside a function, and begin a new process" in made.stderr
+        assert not made.stdout
+
+
 def test_every_argument_of_a_request_is_a_name_that_no_option_may_have():
     """Else SQL would take the one for the other, in each call of the process."""
     functions = (DpSynthesize, DpPlan)

@@ -28,7 +28,7 @@ from dpsql.api.comparing.varied import PRIOR_ROWS
 from dpsql.books.ledger.store import Books
 from dpsql.errors import InvalidArgument
 from dpsql.language.workloads import parse_workload
-from dpsql.mechanisms.own import load_file, loaded_from
+from dpsql.mechanisms.own import check_unchanged, load_file, loaded_from
 from dpsql.owner.protect import account_of, domain_of
 from dpsql.runtime.progress import Progress
 
@@ -73,17 +73,18 @@ def compare(
         for run in runs:
             if run.key not in place.runs:
                 made = _made(_job(copied, settings, run), settings.seconds, progress)
+                check_unchanged(settings.load)  # else the run may be of another code than its line says
                 details = made.pop("details", None)
                 place.add({**run.named, "marginals": marginals[run.workload], **made}, details)
             progress.advance(note=f"{run.mechanism}, epsilon {run.epsilon:g}")
     runs_made = tuple(place.runs[run.key] for run in runs)
     comparison = Comparison(source.key, runs_made, dict(settings.labels), settings.best_of)
     if folder is not None:
-        write(folder / "comparison.csv", comparison.df.to_csv(index=False))
+        write(folder / "comparison.csv", comparison.df.assign(warning=comparison.warning).to_csv(index=False))
         drawn = comparison.plot()
         for name in ("comparison.svg", "comparison.png"):
             (folder / name).touch(0o600)
-            drawn.savefig(folder / name, dpi=_DOTS)
+            drawn.savefig(folder / name, dpi=_DOTS, metadata={"Description": comparison.warning})
     return comparison
 
 

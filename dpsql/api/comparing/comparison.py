@@ -41,6 +41,8 @@ _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4
 _MARKS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _STROKES: Final = ("-", "--", ":")
 """Of the first lines, of those that have the same colours again, and so on."""
+_PRIVATE: Final = "private: errors against the real rows"
+"""What a picture says of itself, however it is passed on."""
 _INCHES: Final = 0.068
 """What a letter of the legend takes, on average."""
 _MARK_INCHES: Final = 0.6
@@ -148,7 +150,7 @@ class Comparison:
         workloads = list(dict.fromkeys(run["workload"] for run in self.runs))
         compared = (workloads[0] or "all 2-way") if len(workloads) == 1 else f"{len(workloads)} workloads"
         line = " ".join(f"{self.source}: {compared}".split())
-        return f"{line if len(line) <= longest else f'{line[: longest - 1]}…'}\n{points}{chosen}"
+        return f"{line if len(line) <= longest else f'{line[: longest - 1]}…'}\n{points}{chosen}\n{_PRIVATE}"
 
     def _against(self) -> tuple[str, str]:
         """What the horizontal axis has, and its name."""
