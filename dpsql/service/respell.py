@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from . import allowed, pg_arrays
+from .casts import postfixed
 from .catalogue import FUNCTIONS, RELATIONS
 from .from_postgres import prepared
 from .postgres_functions import SAME_NAMES
@@ -21,6 +22,7 @@ _BARE: Final = FUNCTIONS - allowed.FUNCTIONS - allowed.TABLE_FUNCTIONS
 _SERIES: Final = "generate_series"
 """Among columns it makes rows in Postgres and a list in DuckDB: rows where the arguments are Postgres' own."""
 _OURS: Final = _BARE | RELATIONS | {_SERIES} | SAME_NAMES
+_NUMERICS: Final = frozenset({"numeric", "decimal", "dec"})
 _NUMERIC: Final = "DECIMAL(38, 10)"
 """Of PostgreSQL's numeric without digits, which holds any number: DuckDB's own has three after the point."""
 _TIME: Final = "::TIMETZ::TIME"
@@ -43,7 +45,7 @@ def respelled(sql: str, user: str = "dpsql") -> str:
         sql: the statement.
         user: who says it.
     """
-    words = _Words(prepared(tokens(sql)), user)
+    words = _Words(postfixed(prepared(tokens(sql))), user)
     while words.left():
         words.step()
     return "".join(words.done)
@@ -77,7 +79,7 @@ class _Words:
         """Take the next token, or a few."""
         kind, text = self._found[self._place]
         word = text.lower() if kind == "word" else ""
-        if word in ("cast", "operator", "collate", "pg_catalog", "information_schema") or kind == "other":
+        if word in ("operator", "collate", "pg_catalog", "information_schema") or kind == "other":
             if self._several(word, text):
                 return
         elif kind == "text" and text[:2] == "'{" and self._ahead(4)[1::2] == ["::", "["]:
@@ -88,16 +90,12 @@ class _Words:
             text = f"pgx.{word}('{self._user}')"
         elif word == "current_catalog" and not self._after_point():
             text = "pgx.current_catalog()"
-        elif word in _NAMES and self._after_as():
-            text = "VARCHAR"
         elif word in _QUANTIFIERS and self._is_among():
             return
         elif word in _LIKE and self._escapes():
             self._several_like()
             return
-        elif word == "numeric" and self._after_as() and self._ahead(2)[1] == ")":
-            text = _NUMERIC
-        elif kind == "text" and _BYTES.fullmatch(text) and self._ahead(3)[1:] == ["::", "bytea"]:
+        elif kind == "text" and _BYTES.fullmatch(text) and self._to_bytes():
             text = _bytes(text)
         elif word in _RENAMED and self._ahead(2)[1] == "(":
             text = _RENAMED[word]
@@ -110,6 +108,11 @@ class _Words:
                 text = f"pgx.{text}"
         self.done.append(text)
         self._place += 1
+
+    def _to_bytes(self) -> bool:
+        """Whether this token is cast to bytes."""
+        ahead = self._ahead(5)[1:]
+        return ahead[:2] == ["::", "bytea"] or ahead == ["::", "pg_catalog", ".", "bytea"]
 
     def _is_among(self) -> bool:
         """Whether it was `= ANY('{…}')` or `<> ALL('{…}')`, whose elements have the type of the other side."""
@@ -176,10 +179,6 @@ class _Words:
             return True
         if text == "::":
             return self._cast(ahead)
-        if word == "cast" and ahead[3:6] == ["as", "regclass", ")"] and ahead[2][:1] in "'$":
-            self._skip(6)
-            self.done.append(f"pgx.to_regclass({ahead[2]})")
-            return True
         return False
 
     def _cast(self, ahead: list[str]) -> bool:
@@ -201,7 +200,7 @@ class _Words:
                 self.done[-1] = self.done[-1].replace("pg_catalog.", "", 1)
             self.done.append("::VARCHAR")
             return True
-        if inner == "numeric" and ahead[count] not in ("(", "["):
+        if inner in _NUMERICS and ahead[count] not in ("(", "["):
             self._skip(count)
             self.done.append(f"::{_NUMERIC}")
             return True
@@ -229,7 +228,7 @@ class _Words:
 
     def _compared(self) -> str:
         """The name of what the last literal is compared with."""
-        before = [done.lower() for done in self.done[-8:-1] if done.strip() and done not in "=<>!"]
+        before = [done.lower() for done in self.done[-8:-1] if done.strip() and done not in "=<>!("]
         return before[-1] if before else ""
 
     def _rows(self) -> bool:

@@ -55,6 +55,10 @@ SAME_ROWS = [
     "SELECT timestamp '2020-01-01 10:00'::time, '2020-07-01 23:59:59.999999'::pg_catalog.time, now()::time < '24:00'",
     "SELECT '\\x00ff'::bytea, '\\x'::bytea, '\\xDEADBEEF'::bytea",
     "SELECT round(3.14159::numeric, 2), round('0.00012345'::numeric, 6), round(CAST('12.345' AS numeric), 1)",
+    "SELECT CAST(timestamptz '2020-01-01 10:00:00.5+00' AS time), CAST('12:00' AS time), CAST(CAST('10:00' AS text) AS time)",
+    "SELECT CAST('\\x00ff' AS bytea), CAST('{1,2}' AS int[]), (CAST(ARRAY[1, 2] AS int[]))[1], CAST( 1.5 AS int )AS a",
+    "SELECT 1 = ANY(CAST('{1,2}' AS int[])), CAST('1' AS /* a comment */ pg_catalog.int4), -CAST(2 AS double precision)",
+    "SELECT round(CAST(1.23456 AS decimal), 4), round('1.23456'::dec, 4), 1.25::decimal(5, 1), CAST(1.25 AS numeric(5, 1))",
     "SELECT '0.00012345'::numeric = 0.00012345, '123456789.123456789'::numeric > 123456789.123456788, 7::numeric / 2 = 3.5",
 ]
 
@@ -63,6 +67,10 @@ DIFFERENT = [
     ("round(0.5::float8)", "1.0", "0"),
     ("substring('hello', -1, 3)", "o", "h"),
     ("'abc'::varchar(2)", "abc", "ab"),
+    ("'abc'::char(5)", "abc", "abc  "),
+    ("'2020-01-01 10:00:00.567'::timestamp(2)", "2020-01-01 10:00:00.567", "2020-01-01 10:00:00.57"),
+    ("'\\xdead'::bytea::text", "\\xDE\\xAD", "\\xdead"),
+    ("'pg_class'::regclass", "1259", "pg_class"),
     ("'abc' SIMILAR TO 'a%'", "false", "true"),
     ("(1, NULL) = (1, NULL)", "true", "NULL"),
     ("1.10::numeric::text", "1.1000000000", "1.10"),
@@ -72,8 +80,30 @@ DIFFERENT = [
     ("date_trunc('quarter', date '2020-05-05')", "2020-04-01 00:00:00", "2020-04-01 00:00:00+00"),
 ]
 """What is another value: a table of docs/how-to/serve.md shows each."""
-REFUSED = ["interval '1 day' / 2", "'on'::boolean", "2 BETWEEN SYMMETRIC 3 AND 1", "CAST(now() AS time)"]
+REFUSED = [
+    "interval '1 day' / 2",
+    "'on'::boolean",
+    "2 BETWEEN SYMMETRIC 3 AND 1",
+    "now()::time(0)",
+    "now()::timestamptz(2)",
+]
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"
+
+
+CAST = {
+    "'7'": ["int", "int2", "int4", "int8", "integer", "bigint", "smallint", "oid", "pg_catalog.int4", "numeric(5, 2)"],
+    "'2.50'": ["decimal(5, 2)", "dec(4, 1)", "real", "float4", "float8", "double precision", "float", "numeric(3)"],
+    "'true'": ["bool", "boolean", "text", "varchar", "name", "bpchar", "character varying", "pg_catalog.text"],
+    "'2020-01-01 10:00:00.5'": [
+        *("date", "time", "time without time zone", "timestamp", "timestamptz", "timestamp with time zone"),
+        *("timestamp without time zone", "pg_catalog.timestamptz", "text"),
+    ],
+    "'1 day'": ["interval", "pg_catalog.interval"],
+    "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'": ["uuid"],
+    "'\\x00ff'": ["bytea", "pg_catalog.bytea"],
+    "'{\"a\": 1}'": ["json"],
+}
+"""A text, and types that it is cast to."""
 
 
 def rows_and_names(connection, sql):
@@ -96,6 +126,12 @@ def test_columns_are_called_as_there(ours, real, sql):
 @pytest.mark.parametrize("sql", SAME_ROWS)
 def test_values_are_those_of_there(ours, real, sql):
     assert rows_and_names(ours, sql)[0] == rows_and_names(real, sql)[0]
+
+
+@pytest.mark.parametrize(("text", "name"), [(text, name) for text, names in CAST.items() for name in names])
+def test_both_casts_are_those_of_there(ours, real, text, name):
+    there = shown(real, f"{text}::{name}")
+    assert [shown(ours, f"{text}::{name}"), shown(ours, f"CAST({text} AS {name})")] == [there, there]
 
 
 @pytest.mark.parametrize(
