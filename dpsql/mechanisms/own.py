@@ -62,7 +62,7 @@ def load_file(path: str | Path) -> tuple[str, ...]:
             it imports what SQL's functions are made from, so that SQL would not know its options.
     """
     file = Path(path).resolve()
-    source = Loaded(_digest(file), file)
+    source = Loaded(_digest(path), file)
     known = tuple(name for name, one in _loaded.items() if one.path == file)
     if known and _loaded[known[0]] == source:
         return known
@@ -107,18 +107,18 @@ def check_unchanged(paths: Iterable[str | Path]) -> None:
     for path in paths:
         file = Path(path).resolve()
         codes = {one.code for one in _loaded.values() if one.path == file}
-        if _digest(file) not in codes:
+        if _digest(path) not in codes:
             raise InvalidArgument(
                 f"load has {str(path)!r}, which has changed since it was loaded: its run is not kept; begin again"
             )
 
 
-def _digest(file: Path) -> str:
+def _digest(path: str | Path) -> str:
     """Of a file's text."""
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
     except OSError as error:
-        raise InvalidArgument(f"load has {str(file)!r}: {error.strerror}; give a Python file") from None
+        raise InvalidArgument(f"load has {str(path)!r}: {error.strerror}; give a Python file") from None
 
 
 def load_installed(entries: Iterable[EntryPoint]) -> None:

@@ -23,6 +23,7 @@ QUERY = "SELECT sex, count(*) AS n FROM adult GROUP BY sex"
 ASK = f"SELECT * FROM dp_query('{QUERY}', epsilon => 0.1)"
 FIT = "SELECT * FROM dp_synthesize('adult', epsilon => 0.2, columns => ['sex', 'race'], rows => 50, mechanism => 'direct')"
 PLAN = "SELECT count(*) FROM dp_plan('adult', epsilon => 0.5)"
+RELEASES = "SELECT source, releases FROM dp_budget() ORDER BY 1"
 LONG = "SELECT count(*) FROM range(1000000) a(x), range(1000000) b(y) WHERE x * y % 7 = 3"
 
 
@@ -70,18 +71,17 @@ def test_psql_shows_the_schema(served):
 )
 def test_psycopg(served):
     with psycopg.connect(served.dsn(), autocommit=True) as connection:
-        first = connection.execute(ASK).fetchall()
+        first, releases = connection.execute(ASK).fetchall(), connection.execute(RELEASES).fetchall()
         again = connection.execute("SELECT * FROM dp_query(%s, epsilon => %s)", [QUERY, 0.1]).fetchall()
         assert first == again, "a repeat is free, and the same"
+        assert connection.execute(RELEASES).fetchall() == releases
+        assert [row[0] for row in releases] == ["adult", "asked"]
+        assert releases[0][1] > releases[1][1] == 0
         assert [row[0] for row in first] == ["Female", "Male"]
         assert connection.execute(PLAN).fetchall()[0][0] > 100
         assert len(connection.execute(FIT, binary=True).fetchall()) == 50
         assert connection.execute("SELECT i FROM shown WHERE whole = %s AND d > %s", [7, "1999-01-01"]).fetchall() == [
             (7,)
-        ]
-        assert connection.execute("SELECT source, releases FROM dp_budget() ORDER BY 1").fetchall() == [
-            ("adult", 2),
-            ("asked", 0),
         ]
 
 
