@@ -219,6 +219,18 @@ def test_sessions_are_apart_and_many(quack):
     assert wrong == []
 
 
+def _refusal(client: Client) -> str:
+    """What a client reads that asks until it is refused."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        try:
+            client.ask("SELECT 1")
+        except duckdb.Error as error:
+            return str(error)
+        time.sleep(0.1)
+    return "not refused"
+
+
 @pytest.mark.medium
 def test_a_revoked_user_is_sent_away_and_all_is_audited(quack):
     served, port = quack
@@ -231,11 +243,10 @@ def test_a_revoked_user_is_sent_away_and_all_is_audited(quack):
     with Client(served, port, "otto", token) as client:
         assert client.ask("SELECT count(*) FROM shown") == [(1000,)]
         owner("user", "revoke", str(served.path), "otto")
-        deadline = time.monotonic() + 120
-        with pytest.raises(duckdb.Error, match="connect again"):
-            while time.monotonic() < deadline:
-                client.ask("SELECT 1")
-                time.sleep(0.1)
+        last = _refusal(client)
+        if "canceling statement" in last:  # it ran when the user was sent away
+            last = _refusal(client)
+        assert "connect again" in last
     with pytest.raises(duckdb.Error, match="Authentication failed"):
         Client(served, port, "otto", token)
     log = owner("audit", "show", str(served.path), "--json", "--process", "quack", "--user", "otto")
