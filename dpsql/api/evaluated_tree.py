@@ -208,7 +208,7 @@ class TreeCompared:
                 for pair in itertools.chain(*(across for _, across in _across(tree, table, columns))):
                     named = " and ".join(column_of_table(columns[one][1], columns[one][0]) for one in pair)
                     group_bys[f"{table} by {named}"] = both.wrong(pair)
-            self._of_link(table, distances)
+            self._of_link(table, distances, are_beside=all(rows[table]))
         return TreeEvaluation(self._account.source, f"release {self._entry.number}", rows, distances, group_bys)
 
     def _of_table(
@@ -242,8 +242,8 @@ class TreeCompared:
         counts = self.units[0].marginal(clique).dense().reshape(domain.shape(clique))
         return cells_shown(domain, clique, counts.astype(np.float64))
 
-    def _of_link(self, table: str, distances: dict[str, float]) -> None:
-        """Numbers of rows, and rows beside each other."""
+    def _of_link(self, table: str, distances: dict[str, float], *, are_beside: bool) -> None:
+        """Numbers of rows, and rows beside each other where there are both real and synthetic ones."""
         link, row = self.unit_row.tree.link_of.get(table), self.unit_row
         if link is None:
             return
@@ -256,7 +256,7 @@ class TreeCompared:
         by = [units.distance((number, other)) for other in others]
         _put(distances, f"numbers of {table}{without_role(link)} by a column of {link.parent}", by)
         first, second = (row.slot_of(table, nth) for nth in (0, 1))
-        if first is not None and second is not None:
+        if are_beside and first is not None and second is not None:
             width = len(row.members[table].names)
             beside = itertools.product(*(map(names.index, row.slots[one].names[:width]) for one in (first, second)))
             _put(distances, f"a column of each of two {alike(link)}", [units.distance(pair) for pair in beside])

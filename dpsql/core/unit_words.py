@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from dpsql.core.names import fold
 from dpsql.core.tree import UNITS, Link
 from dpsql.core.unit_row import Below, Slot, UnitRow
 
@@ -25,7 +26,9 @@ _NO_PLURALS: Final = ("as", "is", "ss", "us", "ies", "ches", "shes", "ses", "xes
 
 
 def words_of(unit_row: UnitRow) -> Mapping[str, str]:
-    """What each column of the flat domain is called; by its own name where two would be called the same.
+    """What each column of the flat domain is called: no two the same, and none by the name of another.
+
+    A column has its own name where its words are those of another column, or the name of one. Case does not count.
 
     >>> from dpsql.core.domain import Attribute, Domain
     >>> from dpsql.core.tree import Tree
@@ -38,9 +41,9 @@ def words_of(unit_row: UnitRow) -> Mapping[str, str]:
     late of orders
     late of a second order of the same client
     """
-    found = dict(_words(unit_row))
-    times = Counter(found.values())
-    return {name: words if times[words] == 1 else name for name, words in found.items()}
+    called = dict(_words(unit_row))
+    taken = Counter(word for pair in called.items() for word in {*map(fold, pair)})
+    return {name: words if taken[fold(words)] == 1 else name for name, words in called.items()}
 
 
 def column_of_table(column: str, table: str) -> str:

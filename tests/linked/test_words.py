@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,11 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.api.release import Release
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.names import fold
+from dpsql.core.tree import Link, Tree
 from dpsql.core.unit_row import UnitRow
+from dpsql.core.unit_words import words_of
 from dpsql.release.judged_tree import judged_tree
 
 FLAT = re.compile(r"\w\[[0-9]\]|[a-z]\.number|\.head\b|\.spouse\b")
@@ -140,6 +145,39 @@ def test_columns_that_would_be_called_the_same_have_their_names(db):
     assert ("x of b of c",) in called
     for columns in called:
         assert release.answers(*columns).columns[0] == columns[0]
+
+
+def called_in(root: str, columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """What the columns of a unit's row are called, of tables below a root."""
+    flags = {
+        table: Domain(tuple(Attribute(name, "BOOLEAN", "values", ("false", "true")) for name in names))
+        for table, names in columns.items()
+    }
+    links = tuple(Link(table, root, ("k",), ("k",), most=2) for table in columns if table != root)
+    row = UnitRow(Tree(root, links), flags)
+    words = words_of(row)
+    for name, own in words.items():  # whatever is said or named means one column
+        assert {other for other in words if fold(own) in (fold(other), fold(words[other]))} == {name}
+    return [*words.values()]
+
+
+def test_no_column_is_called_by_the_name_of_another():
+    """Nor by that of one that is called by its name because its words are taken."""
+    called = called_in("clients", {"clients": ["kind of accounts"], "accounts": ["kind", "age"]})
+    assert "kind of accounts of clients" in called
+    assert "kind of accounts" not in called
+    assert "age of accounts" in called
+    assert "x of c" in called_in("b", {"b": ["x of c"], "c of b": ["x"], "c": ["x"]})
+    assert "a" in called_in("b of c", {"b of c": ["a"], "C": ["A of B"]})
+
+
+TEXTS = st.sampled_from(["a", "A", "b", "c", "a of b", "b of c", "C of B", "a of b of c", "c[1].a", "b.number"])
+
+
+@pytest.mark.medium
+@given(st.lists(TEXTS, min_size=1, max_size=3, unique_by=fold), st.data())
+def test_each_column_has_one_meaning(tables, data):
+    called_in(tables[0], {table: data.draw(st.lists(TEXTS, max_size=3, unique_by=fold)) for table in tables})
 
 
 @pytest.mark.medium

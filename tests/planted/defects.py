@@ -560,9 +560,12 @@ DEFECTS = (
     Defect("a join is trusted of which most was not measured", "dpsql/release/judged_tree.py", "        if judgement.unmeasured_pairs or judgement.implied_pairs or judgement.skipped_pairs:", "        if False:", ("tests/linked/test_words.py",)),
     Defect("a private comparison joins by counts of rows that are shares", "dpsql/api/evaluated_tree.py", "np.abs(real - made).sum() / max(1.0, real.sum())", "np.abs(real / real.sum() - made / made.sum()).sum()", ("tests/linked/test_evaluate.py",)),
     Defect("names that only dpsql gives stand where people read words", "dpsql/release/quality.py", '{"columns": [*map(called, clique)]', '{"columns": [*clique]', ("tests/linked/test_words.py",)),
-    Defect("two columns of a unit's row are called the same", "dpsql/core/unit_words.py", "words if times[words] == 1 else name for", "words for", ("tests/linked/test_words.py",)),
+    Defect("two columns of a unit's row are called the same", "dpsql/core/unit_words.py", "words if taken[fold(words)] == 1 else name for", "words for", ("tests/linked/test_words.py",)),
+    Defect("a column of a unit's row is called by the name of another", "dpsql/core/unit_words.py", "for word in {*map(fold, pair)}", "for word in [fold(pair[1])]", ("tests/linked/test_words.py",)),
+    Defect("a column of a unit's row differs from another by case only", "dpsql/core/unit_words.py", "in {*map(fold, pair)})\n    return {name: words if taken[fold(words)]", "in {*pair})\n    return {name: words if taken[words]", ("tests/linked/test_words.py",)),
     Defect("pairs that follow from others are said to be a want", "dpsql/release/quality.py", " if pair not in row.implied)", ")", ("tests/linked/test_measured_pairs.py",)),
     Defect("a table without rows is compared by shares of nothing", "dpsql/api/evaluated_tree.py", "            if all(rows[table]):\n", "            if True:\n", ("tests/linked/test_evaluate.py",)),
+    Defect("rows of a table without any are compared beside each other", "dpsql/api/evaluated_tree.py", "        if are_beside and first is not None", "        if first is not None", ("tests/linked/test_evaluate.py",)),
     # scripts for linked tables
     Defect("init links and loads tables that only a name leads to", "dpsql/api/proposing/shape.py", "        uncertain = not first.is_fact or", "        uncertain =", ("tests/api/test_init_tables.py",)),
     Defect("a name in a script ends the comment that it is in", "dpsql/api/proposing/tables_script.py", "for sign in (\"/*\", \"*/\")):", "for sign in ()):", ("tests/api/test_init_tables.py",)),
