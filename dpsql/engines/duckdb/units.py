@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from typing import Final
 
 from sqlglot import exp
 
@@ -57,6 +58,10 @@ def key_of(cursor: Cursor, bound: UnitBound, relation: str) -> bytes:
     return hmac.digest(secret.encode(), relation.encode(), "sha256")
 
 
+_MANY: Final = 1_000_000
+"""Rows of a unit, from which on DuckDB 1.5 would refuse the aggregate that it makes of row_number() <= c."""
+
+
 @dataclass(frozen=True)
 class Bound:
     """Which rows of a source count.
@@ -87,8 +92,15 @@ class Bound:
         order = exp.Order(expressions=[exp.Ordered(this=exp.func("md5", salted, dialect="duckdb"))])
         number = exp.Window(this=exp.RowNumber(), partition_by=[exp.column(unit)], order=order)
         bounded = exp.select(*(exp.column(name, quoted=True) for name in columns)).from_(placed.subquery("placed"))
-        bounded.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=exp.Literal.number(self.rows))))
+        bounded.set("qualify", exp.Qualify(this=self._counts(number)))
         return bounded
+
+    def _counts(self, number: exp.Expr) -> exp.Expr:
+        """Whether a row of that number, of its unit, counts."""
+        most = exp.Literal.number(self.rows)
+        if self.rows < _MANY:
+            return exp.LTE(this=number, expression=most)
+        return exp.Between(this=number, low=exp.Literal.number(1), high=most)
 
     def known(self, source: Source, columns: tuple[str, ...], unit: str, content: str) -> exp.Select:
         """Those columns of the rows that have a unit, with what tells the unit and what the row holds."""
