@@ -24,6 +24,7 @@ from dpsql.engines.external import ExternalEngine
 from dpsql.engines.registry import external
 
 from .conformance import Rows
+from .delta_vectors import delete
 from .held_in_duckdb import WithUnits, fill
 from .s3_server import httpfs, s3_server
 
@@ -169,6 +170,17 @@ class InDelta(InLake):
         import deltalake
 
         return [unquote(path) for path in deltalake.DeltaTable(self._places[name]).file_uris()]
+
+
+class InDeltaWithVectors(InDelta):
+    """Delta tables whose files have the first rows of each part twice, the second time deleted by a vector."""
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        twice = min(len(rows), 1000)
+        places = [*(place for place in range(twice) for _ in range(2)), *range(twice, len(rows))]
+        super()._add(name, rows.take(pa.array(places, pa.int64())))
+        if twice:
+            delete(self._places[name], range(1, 2 * twice, 2), inline=next(_numbers) % 2 == 0)
 
 
 class InIceberg(InLake):
