@@ -95,7 +95,9 @@ def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source) -> Source:
         )
         bits, paths = "", list(map(_json_path, how.constants))
         if how.deleted:
-            bits = ", array_to_string([repeat('0', r[1]) || repeat('1', r[2]) for r in (constants ->> ?)::BIGINT[][]], '')"
+            bits = (
+                ", array_to_string([repeat('0', r[1]) || repeat('1', r[2]) for r in (constants ->> ?)::BIGINT[][]], '')"
+            )
             bits, paths = f"{bits}::BIT AS deleted", [*paths, _json_path(DELETED)]
         made = f"CREATE TEMP TABLE {name}_constants AS SELECT path{typed}{bits} {of_source}"
         cursor.execute(made, [*paths, source.key])

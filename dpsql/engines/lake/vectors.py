@@ -27,9 +27,7 @@ from dpsql.errors import InvalidArgument
 _MENDED: Final = "say REORG TABLE … APPLY (PURGE) in the engine that writes it, and register the table again"
 
 
-def deleted_rows(
-    cursor: duckdb.DuckDBPyConnection, table: Any, folder: Path, paths: Iterable[str]
-) -> dict[str, str]:
+def deleted_rows(cursor: duckdb.DuckDBPyConnection, table: Any, folder: Path, paths: Iterable[str]) -> dict[str, str]:
     """The deleted rows of each file that has some, as JSON.
 
     Args:
