@@ -101,12 +101,13 @@ class InLake(WithUnits):
         return Domain(tuple(Attribute(n, "BIGINT", "bins", (), (0, 500, 1000), ("0", "500", "999")) for n in "xy"))
 
     def failing(self, name: str, value: str) -> Domain:
-        broken = pa.array([value.encode() + b"\xff"], pa.binary()).view(pa.string())
         field = pa.field("y", pa.string(), metadata={"PARQUET:field_id": "1"})
         self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
         self._create(name, pa.schema({"y": pa.string()}))
         self._add(name, pa.table({"y": ["1"]}))
         path = next(Path(file) for file in sorted(self._files(name)))
+        rows = [value.encode() + b"\xff"] * pq.read_metadata(path).num_rows
+        broken = pa.array(rows, pa.binary()).view(pa.string())
         pq.write_table(pa.table([broken], pa.schema([field])), path)
         return self._with_broken(name, str(path), value)
 
