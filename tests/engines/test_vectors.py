@@ -7,6 +7,7 @@ import shutil
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dpsql
@@ -147,6 +148,7 @@ def _damaged(folder):
     [
         ({"cardinality": 99}, None, "another number of rows than its log says"),
         ({"cardinality": 101, "inline": True}, None, "another number of rows than its log says"),
+        ({"places": [], "cardinality": 6, "inline": True}, None, "another number of rows than its log says"),
         ({"places": [5000]}, None, "cannot be read|does not have"),
         ({}, _without_file, "cannot be read"),
         ({}, _damaged, "cannot be read"),
@@ -194,6 +196,29 @@ def test_the_log_of_a_vector_may_be_in_a_checkpoint_alone(db, tmp_path):
     folder = made(tmp_path / "d")
     deltalake.DeltaTable(folder).create_checkpoint()
     next((folder / "_delta_log").glob("*.json")).unlink()
+    registered(db, folder)
+    declare(db)
+    check(*counts(db))
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_log_of_a_vector_may_be_in_a_checkpoint_whose_own_commit_is_of_another_file(db, tmp_path, parts):
+    """As a writer leaves it that deletes the commits before a checkpoint; a writer may make a checkpoint in parts."""
+    folder = made(tmp_path / "d")
+    log = folder / "_delta_log"
+    deltalake.write_deltalake(folder, pa.table({"kind": ["stays"], "who": ["x"]}), mode="append")
+    deltalake.DeltaTable(folder).create_checkpoint()
+    min(log.glob("*.json")).unlink()
+    if parts > 1:
+        whole = log / f"{1:020}.checkpoint.parquet"
+        rows = pq.read_table(whole)
+        for part in range(parts):
+            name = f"{1:020}.checkpoint.{part + 1:010}.{parts:010}.parquet"
+            pq.write_table(rows.slice(part * 2, 2 if part + 1 < parts else None), log / name)
+        last = json.loads((log / "_last_checkpoint").read_text())
+        (log / "_last_checkpoint").write_text(json.dumps(last | {"parts": parts}))
+        whole.unlink()
     registered(db, folder)
     declare(db)
     check(*counts(db))

@@ -31,7 +31,7 @@ from dpsql.engines.source import Column, Source
 from dpsql.errors import DpsqlError, InvalidArgument
 
 DELETED: Final = "deleted rows"
-"""Beside the constants of a file, JSON of the rows that do not count; see `dpsql.engines.lake.vectors`."""
+"""Beside the constants of a file, the rows that do not count; see `dpsql.engines.lake.vectors`."""
 _PLACES: Final = frozenset({"filename", "file_row_number"})
 """What DuckDB calls the place of a row, unless a file has a column of that name."""
 _numbers: Final = itertools.count(1)
@@ -95,10 +95,7 @@ def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source) -> Source:
         )
         bits, paths = "", list(map(_json_path, how.constants))
         if how.deleted:
-            bits = (
-                ", array_to_string([repeat('0', r[1]) || repeat('1', r[2]) for r in (constants ->> ?)::BIGINT[][]], '')"
-            )
-            bits, paths = f"{bits}::BIT AS deleted", [*paths, _json_path(DELETED)]
+            bits, paths = ", from_base64(constants ->> ?)::BIT AS deleted", [*paths, _json_path(DELETED)]
         made = f"CREATE TEMP TABLE {name}_constants AS SELECT path{typed}{bits} {of_source}"
         cursor.execute(made, [*paths, source.key])
     cursor.execute(f"CREATE TEMP VIEW {name} AS {_select(name, how)}")

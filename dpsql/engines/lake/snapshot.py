@@ -32,7 +32,8 @@ def digest_of(files: Iterable[PinnedFile]) -> str:
     whole = hashlib.sha256()
     for file in files:
         whole.update(f"{file.size} {file.footer}\n".encode())
-        whole.update((json.loads(file.constants).get(DELETED) or "").encode())
+        if deleted := json.loads(file.constants).get(DELETED):
+            whole.update(f"{deleted}\n".encode())
     return whole.hexdigest()
 
 

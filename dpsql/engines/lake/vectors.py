@@ -1,8 +1,8 @@
 """Deletion vectors of Delta: which rows of a file its table no longer has. They are read once, and kept in the books.
 
-    file ‖ how many rows stay and how many are deleted, in turn
+    file ‖ a bit for each of its rows, 1 where the row is deleted, in base64
 
-    [[3, 2], [2, 1], [4, 0]]     of 12 rows, counted from 0, rows 3, 4 and 7 are deleted
+    00011001 00001111     of 12 rows, counted from 0, rows 3, 4 and 7 are deleted; no row has the last four bits
 
 The package `deltalake` decodes a vector, but compares it with nothing. So it is checked here: as many rows are deleted
 as the log says, and each is one that the file has. What counts at a pin is what was decoded when the version was
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,13 +23,14 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.engines.external import driver
 from dpsql.errors import InvalidArgument
 
 _MENDED: Final = "say REORG TABLE … APPLY (PURGE) in the engine that writes it, and register the table again"
 
 
 def deleted_rows(cursor: duckdb.DuckDBPyConnection, table: Any, folder: Path, paths: Iterable[str]) -> dict[str, str]:
-    """The deleted rows of each file that has some, as JSON.
+    """The deleted rows of each file that has some; see `_bits`.
 
     Args:
         cursor: of the host, which reads how many rows a file has.
@@ -52,13 +54,13 @@ def deleted_rows(cursor: duckdb.DuckDBPyConnection, table: Any, folder: Path, pa
                 "a deletion vector of the Delta table deletes another number of rows than its log says, or the log "
                 f"says none: {_MENDED}"
             )
-        if deleted.max() >= lengths.get(path, 0):
+        if len(deleted) and deleted[-1] >= lengths.get(path, 0):
             raise InvalidArgument(f"a deletion vector deletes rows that its file does not have: {_MENDED}")
-    return {path: json.dumps(_runs(deleted, lengths[path])) for path, deleted in places.items()}
+    return {path: _bits(deleted, lengths[path]) for path, deleted in places.items() if len(deleted)}
 
 
 def _decoded(table: Any) -> dict[str, npt.NDArray[np.int64]]:
-    """The places of deleted rows by path; a file without any is left out."""
+    """The places of deleted rows, in order, by the path of each file that has a vector."""
     if not hasattr(table, "deletion_vectors"):
         if "deletionVectors" in (table.protocol().reader_features or ()):
             raise InvalidArgument(
@@ -67,29 +69,28 @@ def _decoded(table: Any) -> dict[str, npt.NDArray[np.int64]]:
             )
         return {}
     places: dict[str, npt.NDArray[np.int64]] = {}
+    arrays = driver("arro3.core", "delta", "lake")
     try:
         for batch in table.deletion_vectors():
             for number in range(batch.num_rows):
-                stays = np.asarray(batch.column(1)[number].as_py(), dtype=bool)
+                stays = arrays.list_flatten(batch.column(1).slice(number, 1)).to_numpy()
                 path = unquote(urlsplit(batch.column(0)[number].as_py()).path)
-                if not stays.all():
-                    places[path] = np.flatnonzero(~stays)
+                places[path] = np.flatnonzero(~stays)
     except Exception:  # of deltalake's own; they quote paths
         raise InvalidArgument(f"a deletion vector of the Delta table cannot be read: {_MENDED}") from None
     return places
 
 
-def _runs(places: npt.NDArray[np.int64], length: int) -> list[list[int]]:
-    """How many rows stay and how many are deleted, in turn, from the places of the latter in order.
+def _bits(places: npt.NDArray[np.int64], length: int) -> str:
+    """A bit for each row, 1 where it is deleted; the last byte is filled with 1.
 
-    >>> _runs(np.array([3, 4, 7]), 12)
-    [[3, 2], [2, 1], [4, 0]]
+    >>> _bits(np.array([3, 4, 7]), 12)
+    'GQ8='
     """
-    first = np.flatnonzero(np.diff(places, prepend=-2) > 1)
-    counts = np.diff(first, append=len(places))
-    ends = places[first] + counts
-    stay = places[first] - np.concatenate([[0], ends[:-1]])
-    return [*np.stack([stay, counts], axis=1).tolist(), [int(length - ends[-1]), 0]]
+    bits = np.ones(length + -length % 8, dtype=bool)
+    bits[:length] = False
+    bits[places] = True
+    return b64encode(np.packbits(bits).tobytes()).decode()
 
 
 def _stated(
@@ -97,12 +98,16 @@ def _stated(
 ) -> dict[str, int | None]:
     """How many rows the log says that the newest vector of each file deletes."""
     missing, stated, log = set(paths), {}, folder / "_delta_log"
-    for number in range(version, -1, -1):
-        commit = log / f"{number:020}.json"
+    checkpoints: dict[str, list[Path]] = {}
+    for name in sorted(os.listdir(log)):
+        number, _, rest = name.partition(".checkpoint.")
+        if rest.endswith("parquet"):  # one file, or several parts
+            checkpoints.setdefault(number, []).append(log / name)
+    for number in (f"{number:020}" for number in range(version, -1, -1)):
+        commit = log / f"{number}.json"
         adds = _of_commit(commit) if commit.exists() else []
-        checkpoint = log / f"{number:020}.checkpoint.parquet"
-        if not commit.exists() and checkpoint.exists():
-            adds = _of_checkpoint(cursor, checkpoint)
+        for checkpoint in checkpoints.get(number, ()):  # commits before it may be gone
+            adds += _of_checkpoint(cursor, checkpoint)
         for add in adds:
             path = str(folder / unquote(add["path"]).removeprefix("file://"))
             if path in missing:
