@@ -99,10 +99,10 @@ def _stated(
     """How many rows the log says that the newest vector of each file deletes."""
     missing, stated, log = set(paths), {}, folder / "_delta_log"
     checkpoints: dict[str, list[Path]] = {}
-    for name in sorted(os.listdir(log)):
-        number, _, rest = name.partition(".checkpoint.")
+    for entry in sorted(log.iterdir()):
+        number, _, rest = entry.name.partition(".checkpoint.")
         if rest.endswith("parquet"):  # one file, or several parts
-            checkpoints.setdefault(number, []).append(log / name)
+            checkpoints.setdefault(number, []).append(entry)
     for number in (f"{number:020}" for number in range(version, -1, -1)):
         commit = log / f"{number}.json"
         adds = _of_commit(commit) if commit.exists() else []
