@@ -24,6 +24,7 @@ from dpsql.engines.external import ExternalEngine
 from dpsql.engines.registry import external
 
 from .conformance import Rows
+from .delta_vectors import delete
 from .held_in_duckdb import WithUnits, fill
 from .s3_server import httpfs, s3_server
 
@@ -100,12 +101,13 @@ class InLake(WithUnits):
         return Domain(tuple(Attribute(n, "BIGINT", "bins", (), (0, 500, 1000), ("0", "500", "999")) for n in "xy"))
 
     def failing(self, name: str, value: str) -> Domain:
-        broken = pa.array([value.encode() + b"\xff"], pa.binary()).view(pa.string())
         field = pa.field("y", pa.string(), metadata={"PARQUET:field_id": "1"})
         self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
         self._create(name, pa.schema({"y": pa.string()}))
         self._add(name, pa.table({"y": ["1"]}))
         path = next(Path(file) for file in sorted(self._files(name)))
+        rows = [value.encode() + b"\xff"] * pq.read_metadata(path).num_rows
+        broken = pa.array(rows, pa.binary()).view(pa.string())
         pq.write_table(pa.table([broken], pa.schema([field])), path)
         return self._with_broken(name, str(path), value)
 
@@ -169,6 +171,17 @@ class InDelta(InLake):
         import deltalake
 
         return [unquote(path) for path in deltalake.DeltaTable(self._places[name]).file_uris()]
+
+
+class InDeltaWithVectors(InDelta):
+    """Delta tables whose files have the first rows of each part twice, the second time deleted by a vector."""
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        twice = min(len(rows), 1000)
+        places = [*(place for place in range(twice) for _ in range(2)), *range(twice, len(rows))]
+        super()._add(name, rows.take(pa.array(places, pa.int64())))
+        if twice:
+            delete(self._places[name], range(1, 2 * twice, 2), inline=next(_numbers) % 2 == 0)
 
 
 class InIceberg(InLake):

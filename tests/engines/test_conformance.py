@@ -29,7 +29,7 @@ from dpsql.errors import UnknownName
 
 from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, marginals_of
 from .held_in_duckdb import WithUnits, fill
-from .lakes import InBucket, InDelta, InIceberg, InLake, lake_place
+from .lakes import InBucket, InDelta, InDeltaWithVectors, InIceberg, InLake, lake_place
 from .postgres_place import postgres_place
 from .s3_server import httpfs
 from .spark_place import InSpark, InSparkIceberg, InSparkIcebergSql, InSparkSql, spark_place
@@ -99,6 +99,7 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     f"{HOST}, in memory, 8 threads": partial(duckdb_place, threads=8, in_file=False),
     "parquet, 2 threads": partial(lake_place, kind=InLake, threads=2),
     "delta, 2 threads": partial(lake_place, kind=InDelta, threads=2),
+    "delta, with vectors": partial(lake_place, kind=InDeltaWithVectors, threads=2),
     "iceberg, 2 threads": partial(lake_place, kind=InIceberg, threads=2),
     "postgres": postgres_place,
     "snowflake, its SQL in DuckDB": partial(warehouse_place, name="snowflake"),

@@ -428,35 +428,6 @@ def test_delta_features_that_change_the_rows_are_refused(db, tmp_path, feature):
         db.source("t", "delta", relation=str(tmp_path / "d"))
 
 
-@pytest.mark.medium
-def test_deletion_vectors_are_refused_only_where_a_file_has_one(db, tmp_path):
-    """The vector deletes rows 3, 4, 7, 11, 18 and 29 of the file: a roaring bitmap, as Delta's protocol writes it."""
-    import deltalake
-
-    if not hasattr(deltalake.DeltaTable, "deletion_vectors"):
-        pytest.skip("this deltalake does not read deletion vectors")
-    folder = tmp_path / "d"
-    delta_table(folder)
-    (add,) = [action["add"] for action in declared(folder, "deletionVectors", "variantType") if "add" in action]
-    assert db.source("t", "delta", relation=str(folder)).pin == "delta, version 0"
-    db.protect("t", epsilon=100.0, delta=1e-9)
-    assert abs(rows_of(db, "t", 20.0) - 120) < 5
-    vector = {"storageType": "i", "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
-    vector |= {"sizeInBytes": 44, "cardinality": 6}
-    gone = {"path": add["path"], "deletionTimestamp": 1, "dataChange": True}
-    newer = [{"remove": gone}, {"add": add | {"deletionVector": vector}}]
-    (folder / "_delta_log" / f"{1:020}.json").write_text("\n".join(map(json.dumps, newer)))
-    (batch,) = deltalake.DeltaTable(folder).deletion_vectors()
-    assert [row for row, stays in enumerate(batch.column(1)[0].as_py()) if not stays] == [3, 4, 7, 11, 18, 29]
-    with pytest.raises(InvalidArgument, match="deletionVectors.*REORG TABLE"):
-        db.source("t")
-    assert abs(rows_of(db, "t", 21.0) - 120) < 5  # the pin is that of version 0
-    assert db.source("t", snapshot=0).pin == "delta, version 0"
-    declared(folder)  # a writer that does not say what its files need
-    with pytest.raises(InvalidArgument, match="deletionVectors.*REORG TABLE"):
-        db.source("t")
-
-
 @pytest.fixture
 def iceberg(tmp_path, monkeypatch):
     """A table of a catalog that pyiceberg knows by its name."""

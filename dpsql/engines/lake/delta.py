@@ -1,8 +1,7 @@
 """Delta tables as a source: the files of one version, by the package `deltalake`, without an extension of DuckDB.
 
-The values of partition columns are in the log and not in the files, so they are constants of each file. A table with a
-feature that changes which rows or columns a file has is refused: column mapping, and deletion vectors where a file of
-the version has one.
+The values of partition columns are in the log and not in the files, so they are constants of each file. Rows that a
+deletion vector deletes do not count. A table with a feature that changes which columns a file has is refused.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from dpsql.core.names import fold
 from dpsql.engines.external import Registered, driver
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import check_alike, schemas
-from dpsql.engines.lake.rows import Reading, columns_of
+from dpsql.engines.lake.rows import DELETED, Reading, check_places, columns_of
 from dpsql.engines.lake.snapshot import Constants, local, registered
+from dpsql.engines.lake.vectors import deleted_rows
 from dpsql.engines.source import Column
 from dpsql.errors import DpsqlError, InvalidArgument
 
@@ -67,11 +67,19 @@ class DeltaEngine(LakeEngine):
                 constants.append(field["name"])
             kind = _type(field) if there is None else there.type
             columns.append(Column(field["name"], kind, nullable=bool(field["nullable"])))
+        deleted = deleted_rows(self._cursor, table, folder, files)
+        if deleted and DELETED in constants:
+            raise InvalidArgument(f"column {DELETED!r} has the name of what dpsql keeps of deletion vectors: rename it")
+        if constants or deleted:
+            check_places(inside)
         missing = dict.fromkeys((name for name in constants if name not in partitions), None)
         return registered(
             self._cursor,
-            Reading(tuple(columns), tuple(constants), union=union),
-            {path: {**values, **missing} for path, values in files.items()},
+            Reading(tuple(columns), tuple(constants), union=union, deleted=bool(deleted)),
+            {
+                path: {**values, **missing, **({DELETED: deleted[path]} if path in deleted else {})}
+                for path, values in files.items()
+            },
             address=str(table.metadata().id),
             relation={"relation": str(folder)},
             identity=tuple(given.get("identity", ())),
@@ -97,37 +105,21 @@ def _opened(folder: Path, version: int | None) -> Any:
 def _check_features(table: Any) -> None:
     """Refuse a table whose files do not tell by themselves which rows and columns this version of it has.
 
-    Many tables list deletion vectors though no file has one, as those that Databricks makes.
+    Deletion vectors are read whether or not the table lists them.
     """
-    features = set(table.protocol().reader_features or ())
-    declared = "deletionVectors" in features
-    if declared and not _has_deletions(table, declared=True):
-        features.remove("deletionVectors")
+    features = set(table.protocol().reader_features or ()) - {"deletionVectors"}
     if '"variant"' not in table.schema().to_json():
         features -= _OF_VARIANTS
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         features.add("columnMapping")
-    if not declared and not features - _HARMLESS and _has_deletions(table, declared=False):
-        features.add("deletionVectors")  # a writer put one in without saying so
     for feature in sorted(features - _HARMLESS):
         mended = {
-            "deletionVectors": "REORG TABLE … APPLY (PURGE), then ALTER TABLE … DROP FEATURE deletionVectors",
             "columnMapping": "ALTER TABLE … DROP FEATURE columnMapping",
         }.get(feature, f"ALTER TABLE … DROP FEATURE {feature}")
         raise InvalidArgument(
             f"the Delta table uses the feature {feature!r}, with which its files do not have its rows as they are: say "
             f"{mended} in the engine that writes it"
         )
-
-
-def _has_deletions(table: Any, *, declared: bool) -> bool:
-    """Whether a file of this version has a deletion vector, as far as that can be told."""
-    if not declared and not hasattr(table, "deletion_vectors"):  # an older package
-        return False
-    try:
-        return any(batch.num_rows for batch in table.deletion_vectors())
-    except Exception:  # of an older package, which has no such thing; or the vector is not there
-        return True
 
 
 def _files(table: Any, folder: Path, partitions: list[str]) -> dict[str, Constants]:

@@ -14,7 +14,7 @@ from dpsql.engines.lake.bucket import listed
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import check_alike, hive_values, schemas
 from dpsql.engines.lake.identity import has_file_twice
-from dpsql.engines.lake.rows import Reading, columns_of
+from dpsql.engines.lake.rows import Reading, check_places, columns_of
 from dpsql.engines.lake.snapshot import local, registered
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
@@ -39,6 +39,8 @@ class ParquetEngine(LakeEngine):
         inside = columns_of(self._cursor, paths, union=union)
         in_files = {column.name for column in inside}
         constants = tuple(name for name in folders[0] if name not in in_files)  # a file knows better
+        if constants:
+            check_places(in_files)
         columns = (*inside, *(Column(name, "VARCHAR", nullable=True) for name in constants))
         return registered(
             self._cursor,

@@ -5,26 +5,35 @@
 
 No name of a file and no value of a partition stands in a text of SQL, because DuckDB may log texts: the list of files
 is a variable of the connection, filled from the books, and so is the table of constants. No column is cast.
+
+Where a table deletes rows beside its files, they are left out here, so nothing that reads the view sees them. Each file
+has a bit for each row. A join with the deleted rows would leave the order of the rows to chance.
+
+    … WHERE c.deleted IS NULL OR TRY(get_bit(c.deleted, p.file_row_number)) = 0
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import duckdb
 
-from dpsql.core.names import quote
+from dpsql.core.names import fold, quote
 from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.external import check_case
 from dpsql.engines.lake.refusals import refusal_of
 from dpsql.engines.source import Column, Source
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, InvalidArgument
 
+DELETED: Final = "deleted rows"
+"""Beside the constants of a file, the rows that do not count; see `dpsql.engines.lake.vectors`."""
+_PLACES: Final = frozenset({"filename", "file_row_number"})
+"""What DuckDB calls the place of a row, unless a file has a column of that name."""
 _numbers: Final = itertools.count(1)
 
 
@@ -38,6 +47,7 @@ class Reading:
         ids: the field id of each column, where columns are found by it; else they are found by name.
         union: whether some files lack columns of others.
         empty: whether there are no files.
+        deleted: whether some files have rows that do not count, which `DELETED` of their constants lists.
     """
 
     columns: tuple[Column, ...]
@@ -45,17 +55,20 @@ class Reading:
     ids: dict[str, int] = field(default_factory=dict)
     union: bool = False
     empty: bool = False
+    deleted: bool = False
 
     def pinned(self) -> dict[str, Any]:
         """As JSON of a pin."""
-        return {"constants": list(self.constants), "ids": self.ids, "union": self.union, "empty": self.empty}
+        pin = {"constants": list(self.constants), "ids": self.ids, "union": self.union, "empty": self.empty}
+        return {**pin, "deleted": True} if self.deleted else pin
 
 
 def reading_of(source: Source) -> Reading:
     """How the files of a registered source are read."""
     assert source.place is not None
     how = source.place.pinned
-    return Reading(source.columns, tuple(how["constants"]), dict(how["ids"]), bool(how["union"]), bool(how["empty"]))
+    flags = {name: bool(how.get(name)) for name in ("union", "empty", "deleted")}
+    return Reading(source.columns, tuple(how["constants"]), dict(how["ids"]), **flags)
 
 
 @contextmanager
@@ -75,13 +88,16 @@ def open_rows(cursor: duckdb.DuckDBPyConnection, source: Source) -> Source:
     how, catalog = reading_of(source), "temp"
     listed = f"SET VARIABLE {name} = (SELECT list(path ORDER BY number) {of_source})"
     cursor.execute(listed, [source.key])
-    if how.constants:
-        typed = ", ".join(
-            f"TRY_CAST(constants ->> ? AS {_kind(source.column(column))}) AS {quote(column)}"
-            for column in how.constants
+    if how.constants or how.deleted:
+        typed = "".join(
+            f", TRY_CAST(constants ->> ? AS {_kind(source.column(column))}) AS v{place}"
+            for place, column in enumerate(how.constants)
         )
-        made = f"CREATE TEMP TABLE {name}_constants AS SELECT path, {typed} {of_source}"
-        cursor.execute(made, [*map(_json_path, how.constants), source.key])
+        bits, paths = "", list(map(_json_path, how.constants))
+        if how.deleted:
+            bits, paths = ", from_base64(constants ->> ?)::BIT AS deleted", [*paths, _json_path(DELETED)]
+        made = f"CREATE TEMP TABLE {name}_constants AS SELECT path{typed}{bits} {of_source}"
+        cursor.execute(made, [*paths, source.key])
     cursor.execute(f"CREATE TEMP VIEW {name} AS {_select(name, how)}")
     return replace(source, catalog=catalog, schema="main", name=name, place=None)
 
@@ -97,8 +113,8 @@ def _select(name: str, how: Reading) -> str:
     if how.empty:
         nothing = [f"NULL::{_kind(column)} AS {quote(column.name)}" for column in how.columns]
         return f"SELECT {', '.join(nothing)} WHERE false"
-    constants = set(how.constants)
-    shown = ", ".join(f"c.{quote(c.name)}" if c.name in constants else _read(c) for c in how.columns)
+    constants = {column: f"c.v{place} AS {quote(column)}" for place, column in enumerate(how.constants)}
+    shown = ", ".join(constants.get(c.name) or _read(c) for c in how.columns)
     options = ["hive_partitioning := false"]
     if how.ids:
         fields = (
@@ -111,6 +127,11 @@ def _select(name: str, how: Reading) -> str:
         options.append("union_by_name := true")
     read = f"read_parquet(getvariable('{name}'), {', '.join(options)}) AS p"
     join = f" LEFT JOIN temp.main.{name}_constants AS c ON p.filename = c.path" if constants else ""
+    if how.deleted:  # a row that has no bit, or no file in the list, is left out
+        join = (
+            f" JOIN temp.main.{name}_constants AS c ON p.filename = c.path"
+            " WHERE c.deleted IS NULL OR TRY(get_bit(c.deleted, p.file_row_number::INTEGER)) = 0"
+        )
     return f"SELECT {shown} FROM {read}{join}"  # noqa: S608
 
 
@@ -131,6 +152,20 @@ def _kind(column: Column) -> str:
 
 def _json_path(column: str) -> str:
     return '$."' + column.replace('"', '\\"') + '"'
+
+
+def check_places(columns: Iterable[str]) -> None:
+    """Refuse files whose columns hide where a row is, which decides its constants and whether it counts.
+
+    Raises:
+        InvalidArgument: says which column.
+    """
+    for name in columns:
+        if fold(name) in _PLACES:
+            raise InvalidArgument(
+                f"column {name!r} is in the files, and DuckDB calls the place of a row so: rename it, and write the "
+                "files anew"
+            )
 
 
 def columns_of(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str], *, union: bool) -> list[Column]:

@@ -15,7 +15,7 @@ from dpsql.engines.lake.addresses import fault_of, is_in_bucket
 from dpsql.engines.lake.bucket import changed_there, pinned_there
 from dpsql.engines.lake.files import is_same, pinned
 from dpsql.engines.lake.identity import table_in
-from dpsql.engines.lake.rows import Reading
+from dpsql.engines.lake.rows import DELETED, Reading
 from dpsql.engines.place import PinnedFile
 from dpsql.errors import InvalidArgument
 
@@ -28,10 +28,12 @@ _BY_SECRET: Final = (
 
 
 def digest_of(files: Iterable[PinnedFile]) -> str:
-    """SHA-256 of the sizes and footers of files, in order; names do not count, because a lake may move."""
+    """SHA-256 of the sizes, footers and deleted rows of files, in order, without names, because a lake may move."""
     whole = hashlib.sha256()
     for file in files:
         whole.update(f"{file.size} {file.footer}\n".encode())
+        if deleted := json.loads(file.constants).get(DELETED):
+            whole.update(f"{deleted}\n".encode())
     return whole.hexdigest()
 
 

@@ -1,0 +1,146 @@
+"""Deletion vectors of Delta: which rows of a file its table no longer has. They are read once, and kept in the books.
+
+    file ‖ a bit for each of its rows, 1 where the row is deleted, in base64
+
+    00011001 00001111     of 12 rows, counted from 0, rows 3, 4 and 7 are deleted; no row has the last four bits
+
+The package `deltalake` decodes a vector, but compares it with nothing. So it is checked here: as many rows are deleted
+as the log says, and each is one that the file has. What counts at a pin is what was decoded when the version was
+pinned: a vector that is replaced later, or that goes, changes no count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.engines.external import driver
+from dpsql.errors import InvalidArgument
+
+_MENDED: Final = "say REORG TABLE … APPLY (PURGE) in the engine that writes it, and register the table again"
+
+
+def deleted_rows(cursor: duckdb.DuckDBPyConnection, table: Any, folder: Path, paths: Iterable[str]) -> dict[str, str]:
+    """The deleted rows of each file that has some; see `_bits`.
+
+    Args:
+        cursor: of the host, which reads how many rows a file has.
+        table: of deltalake, at a version.
+        folder: of the table.
+        paths: of the files of the version.
+
+    Raises:
+        InvalidArgument: a vector cannot be read, or is not what the log and the file say.
+    """
+    real = {os.path.realpath(path): path for path in paths}
+    places = {real.get(os.path.realpath(path), ""): deleted for path, deleted in _decoded(table).items()}
+    if not places:
+        return {}
+    if "" in places:
+        raise InvalidArgument(f"a deletion vector is of a file that the version does not have: {_MENDED}")
+    stated, lengths = _stated(cursor, table.version(), folder, places), _lengths(cursor, list(places))
+    for path, deleted in places.items():
+        if len(deleted) != stated.get(path):
+            raise InvalidArgument(
+                "a deletion vector of the Delta table deletes another number of rows than its log says, or the log "
+                f"says none: {_MENDED}"
+            )
+        if len(deleted) and deleted[-1] >= lengths.get(path, 0):
+            raise InvalidArgument(f"a deletion vector deletes rows that its file does not have: {_MENDED}")
+    return {path: _bits(deleted, lengths[path]) for path, deleted in places.items() if len(deleted)}
+
+
+def _decoded(table: Any) -> dict[str, npt.NDArray[np.int64]]:
+    """The places of deleted rows, in order, by the path of each file that has a vector."""
+    if not hasattr(table, "deletion_vectors"):
+        if "deletionVectors" in (table.protocol().reader_features or ()):
+            raise InvalidArgument(
+                "the Delta table lists the feature 'deletionVectors', which this deltalake cannot read: install a "
+                "newer one"
+            )
+        return {}
+    places: dict[str, npt.NDArray[np.int64]] = {}
+    arrays = driver("arro3.core", "delta", "lake")
+    try:
+        for batch in table.deletion_vectors():
+            for number in range(batch.num_rows):
+                stays = arrays.list_flatten(batch.column(1).slice(number, 1)).to_numpy()
+                path = unquote(urlsplit(batch.column(0)[number].as_py()).path)
+                places[path] = np.flatnonzero(~stays)
+    except Exception:  # of deltalake's own; they quote paths
+        raise InvalidArgument(f"a deletion vector of the Delta table cannot be read: {_MENDED}") from None
+    return places
+
+
+def _bits(places: npt.NDArray[np.int64], length: int) -> str:
+    """A bit for each row, 1 where it is deleted; the last byte is filled with 1.
+
+    >>> _bits(np.array([3, 4, 7]), 12)
+    'GQ8='
+    """
+    bits = np.ones(length + -length % 8, dtype=bool)
+    bits[:length] = False
+    bits[places] = True
+    return b64encode(np.packbits(bits).tobytes()).decode()
+
+
+def _stated(
+    cursor: duckdb.DuckDBPyConnection, version: int, folder: Path, paths: Iterable[str]
+) -> dict[str, int | None]:
+    """How many rows the log says that the newest vector of each file deletes."""
+    missing, stated, log = set(paths), {}, folder / "_delta_log"
+    checkpoints: dict[str, list[Path]] = {}
+    for entry in sorted(log.iterdir()):
+        number, _, rest = entry.name.partition(".checkpoint.")
+        if rest.endswith("parquet"):  # one file, or several parts
+            checkpoints.setdefault(number, []).append(entry)
+    for number in (f"{number:020}" for number in range(version, -1, -1)):
+        commit = log / f"{number}.json"
+        adds = _of_commit(commit) if commit.exists() else []
+        for checkpoint in checkpoints.get(number, ()):  # commits before it may be gone
+            adds += _of_checkpoint(cursor, checkpoint)
+        for add in adds:
+            path = str(folder / unquote(add["path"]).removeprefix("file://"))
+            if path in missing:
+                missing.remove(path)
+                stated[path] = (add.get("deletionVector") or {}).get("cardinality")
+        if not missing:
+            break
+    return stated
+
+
+def _of_commit(commit: Path) -> list[Mapping[str, Any]]:
+    with commit.open(encoding="utf-8") as lines:
+        return [json.loads(line)["add"] for line in lines if '"add"' in line and "add" in json.loads(line)]
+
+
+def _of_checkpoint(cursor: duckdb.DuckDBPyConnection, checkpoint: Path) -> list[Mapping[str, Any]]:
+    """The files of a checkpoint, of which older commits may be gone."""
+    sql = "SELECT add.path, add.deletionVector.cardinality FROM read_parquet(?) WHERE add.path IS NOT NULL"
+    try:
+        rows = cursor.execute(sql, [str(checkpoint)]).fetchall()
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error:
+        return []
+    return [{"path": path, "deletionVector": {"cardinality": cardinality}} for path, cardinality in rows]
+
+
+def _lengths(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[str, int]:
+    """How many rows each file has, by the name that DuckDB gives it."""
+    try:
+        rows = cursor.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [list(paths)]).fetchall()
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error:
+        return {}
+    return dict(rows)
