@@ -200,27 +200,17 @@ class TreeCompared:
         for table in tree.tables:
             both, columns = self._both(table)
             rows[table] = (both.rows(0), both.rows(1))
+            own, across = _places(columns, table), _across(tree, table, columns)
             if all(rows[table]):
-                self._of_table(table, both, columns, distances)
+                _of_table(table, both, own, across, distances)
             elif table == tree.tables[0]:
                 raise InvalidArgument(f"{table} has no rows that lead to a unit: there is nothing to compare")
             if rows[table][0]:
-                for pair in itertools.chain(*(across for _, across in _across(tree, table, columns))):
+                for pair in itertools.chain.from_iterable(across.values()):
                     named = " and ".join(column_of_table(columns[one][1], columns[one][0]) for one in pair)
                     group_bys[f"{table} by {named}"] = both.wrong(pair)
             self._of_link(table, distances, are_beside=all(rows[table]))
         return TreeEvaluation(self._account.source, f"release {self._entry.number}", rows, distances, group_bys)
-
-    def _of_table(
-        self, table: str, both: _Both, columns: Sequence[tuple[str, str]], distances: dict[str, float]
-    ) -> None:
-        """Shares of columns, by themselves and over joins."""
-        own = [place for place, (of, _) in enumerate(columns) if of == table]
-        _put(distances, f"columns of {table}", [both.distance((place,)) for place in own])
-        pairs = itertools.combinations(own, 2)
-        _put(distances, f"pairs of columns of {table}", [both.distance(pair) for pair in pairs])
-        for link, across in _across(self.unit_row.tree, table, columns):
-            _put(distances, f"a column of {table} and one of {link.parent}", [both.distance(pair) for pair in across])
 
     def shares(self, names: Iterable[str]) -> dict[str, Floats]:
         """The true shares of columns of a unit's row, in the cells that synthetic rows tell apart."""
@@ -324,14 +314,30 @@ def _joined(tree: Tree, table: str) -> list[Link]:
     return [link for link in reversed(tree.path(table)) if link.parent != UNITS]
 
 
-def _across(tree: Tree, table: str, columns: Sequence[tuple[str, str]]) -> Iterator[tuple[Link, list[tuple[int, int]]]]:
-    """For each table above the places of one of its columns and of one of the table's."""
-    of = [of for of, _ in columns]
-    for link in _joined(tree, table):
-        yield (
-            link,
-            [(a, b) for a, b in itertools.product(range(len(of)), repeat=2) if of[a] == table and of[b] == link.parent],
-        )
+def _places(columns: Sequence[tuple[str, str]], table: str) -> list[int]:
+    """Which of the columns are a table's."""
+    return [place for place, (of, _) in enumerate(columns) if of == table]
+
+
+def _across(tree: Tree, table: str, columns: Sequence[tuple[str, str]]) -> dict[str, list[tuple[int, int]]]:
+    """For each table above the places of one of the table's columns and of one of its own."""
+    own = _places(columns, table)
+    return {link.parent: [*itertools.product(own, _places(columns, link.parent))] for link in _joined(tree, table)}
+
+
+def _of_table(
+    table: str,
+    both: _Both,
+    own: Sequence[int],
+    across: Mapping[str, Sequence[tuple[int, int]]],
+    distances: dict[str, float],
+) -> None:
+    """Shares of a table's columns, by themselves and over joins."""
+    _put(distances, f"columns of {table}", [both.distance((place,)) for place in own])
+    pairs = itertools.combinations(own, 2)
+    _put(distances, f"pairs of columns of {table}", [both.distance(pair) for pair in pairs])
+    for parent, beside in across.items():
+        _put(distances, f"a column of {table} and one of {parent}", [both.distance(pair) for pair in beside])
 
 
 def _check(domain: Domain, source: Source) -> None:

@@ -16,7 +16,9 @@ _BARE: Final = frozenset({"text", "parameter"})
 def postfixed(found: list[Token]) -> list[Token]:
     """The tokens with `CAST(x AS t)` as `((x)::t)`, in time that is in proportion to their number."""
     done: list[Token] = []
-    outer: list[_Open] = []
+    outer: list[
+        tuple[int, int] | None
+    ] = []  # of each open parenthesis of a CAST that is being read: CAST's place, its own
     last = before = -1
     for kind, text in found:
         if kind == "space":
@@ -24,11 +26,12 @@ def postfixed(found: list[Token]) -> list[Token]:
             continue
         if text == "(":
             is_cast = last >= 0 and done[last][0] == "word" and done[last][1].lower() == "cast"
-            outer.append(_Open(last if is_cast and done[before][1] != "." else None, len(done)))
+            outer.append((last, len(done)) if is_cast and done[before][1] != "." else None)
         elif text == ")" and outer:
             outer.pop()
-        elif kind == "word" and text.lower() == "as" and outer and outer[-1].is_read():
-            outer[-1].end_operand(done)
+        elif kind == "word" and text.lower() == "as" and outer and outer[-1] is not None:
+            _end_operand(done, *outer[-1])
+            outer[-1] = None
             before, last = last, len(done) - 1
             continue
         before, last = last, len(done)
@@ -36,25 +39,14 @@ def postfixed(found: list[Token]) -> list[Token]:
     return done
 
 
-class _Open:
-    """A parenthesis that is open, and the place of the CAST before it."""
-
-    def __init__(self, cast: int | None, place: int) -> None:
-        self._cast, self._place = cast, place
-
-    def is_read(self) -> bool:
-        """Whether what is cast is being read."""
-        return self._cast is not None
-
-    def end_operand(self, done: list[Token]) -> None:
-        """What is cast ends here, and its type follows."""
-        while done[-1][0] == "space":
-            done.pop()
-        done[self._cast or 0] = _OPENS
-        words = [kind for kind, _ in done[self._place + 1 : self._place + 4] if kind != "space"]
-        if len(done) <= self._place + 4 and len(words) == 1 and words[0] in _BARE:
-            done[self._place] = ("space", " ")
-        else:
-            done.append(_CLOSES)
-        done.append(_CASTS)
-        self._cast = None
+def _end_operand(done: list[Token], cast: int, opening: int) -> None:
+    """What is cast ends here, and its type follows."""
+    while done[-1][0] == "space":
+        done.pop()
+    done[cast] = _OPENS
+    kinds = [kind for kind, _ in done[opening + 1 : opening + 4] if kind != "space"]
+    if len(done) <= opening + 4 and len(kinds) == 1 and kinds[0] in _BARE:
+        done[opening] = ("space", " ")
+    else:
+        done.append(_CLOSES)
+    done.append(_CASTS)

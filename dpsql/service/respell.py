@@ -27,8 +27,6 @@ _NUMERIC: Final = "DECIMAL(38, 10)"
 """Of PostgreSQL's numeric without digits, which holds any number: DuckDB's own has three after the point."""
 _TIME: Final = "::TIMETZ::TIME"
 """DuckDB casts a moment to the time in the session's zone so alone, and all else to the same time."""
-_PARAMETER: Final = re.compile(r"\$\d+\s*$")
-"""Of what was cast; the type that it is first cast to is its own."""
 _BYTES: Final = re.compile(r"'\\x((?:[0-9a-fA-F]{2})*)'")
 _LIKE: Final = frozenset({"like", "ilike"})
 _QUANTIFIERS: Final = frozenset({"any", "some", "all"})
@@ -204,7 +202,11 @@ class _Words:
             self._skip(count)
             self.done.append(f"::{_NUMERIC}")
             return True
-        if inner == "time" and ahead[count] not in ("(", "[", "with", "without") and not self._of_parameter():
+        if (
+            inner == "time"
+            and ahead[count] not in ("(", "[", "with", "without")
+            and not _is_parameter(self._last_word())
+        ):
             self._skip(count)
             self.done.append(_TIME)
             return True
@@ -221,10 +223,7 @@ class _Words:
     def _is_name(self) -> bool:
         """Whether what was cast is the name of a table, or a parameter, and not its number."""
         last = self.done[-1] if self.done else ""
-        return (last.startswith("$") and last[1:].isdigit()) or (last.startswith("'") and not last.strip("'").isdigit())
-
-    def _of_parameter(self) -> bool:
-        return bool(_PARAMETER.search("".join(self.done[-2:])))
+        return _is_parameter(last) or (last.startswith("'") and not last.strip("'").isdigit())
 
     def _compared(self) -> str:
         """The name of what the last literal is compared with."""
@@ -243,6 +242,11 @@ class _Words:
 
     def _after_point(self) -> bool:
         return bool(self.done) and self.done[-1].endswith(".")
+
+
+def _is_parameter(text: str) -> bool:
+    """Whether it is a parameter: the type that it is first cast to is its own."""
+    return text.startswith("$") and text[1:].isdigit()
 
 
 def _bytes(text: str) -> str:

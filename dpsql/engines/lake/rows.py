@@ -126,13 +126,11 @@ def _select(name: str, how: Reading) -> str:
     elif how.union:
         options.append("union_by_name := true")
     read = f"read_parquet(getvariable('{name}'), {', '.join(options)}) AS p"
-    join = f" LEFT JOIN temp.main.{name}_constants AS c ON p.filename = c.path" if constants else ""
+    joined = f"JOIN temp.main.{name}_constants AS c ON p.filename = c.path"
+    rest = f" LEFT {joined}" if constants else ""
     if how.deleted:  # a row that has no bit, or no file in the list, is left out
-        join = (
-            f" JOIN temp.main.{name}_constants AS c ON p.filename = c.path"
-            " WHERE c.deleted IS NULL OR TRY(get_bit(c.deleted, p.file_row_number::INTEGER)) = 0"
-        )
-    return f"SELECT {shown} FROM {read}{join}"  # noqa: S608
+        rest = f" {joined} WHERE c.deleted IS NULL OR TRY(get_bit(c.deleted, p.file_row_number::INTEGER)) = 0"
+    return f"SELECT {shown} FROM {read}{rest}"  # noqa: S608
 
 
 def _read(column: Column) -> str:

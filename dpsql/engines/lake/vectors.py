@@ -120,7 +120,8 @@ def _stated(
 
 def _of_commit(commit: Path) -> list[Mapping[str, Any]]:
     with commit.open(encoding="utf-8") as lines:
-        return [json.loads(line)["add"] for line in lines if '"add"' in line and "add" in json.loads(line)]
+        actions = [json.loads(line) for line in lines if '"add"' in line]
+    return [action["add"] for action in actions if "add" in action]
 
 
 def _of_checkpoint(cursor: duckdb.DuckDBPyConnection, checkpoint: Path) -> list[Mapping[str, Any]]:
