@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.dialects.duckdb import DuckDB
 
 from dpsql.language.expressions import sql_of
+from dpsql.language.interpreted import duckdb_parser
 
 _SPAN: Final = "dpsql_span"
 _LIST_END: Final = "dpsql_list_end"
@@ -71,7 +71,7 @@ def _plain(written: str, token: Token) -> str:
     return exp.Literal.string(token.text).sql(dialect="duckdb")
 
 
-class _Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
+class _Parser(duckdb_parser()):  # type: ignore[misc]
     """DuckDB's parser, which tells where each operand was written."""
 
     words: _Words

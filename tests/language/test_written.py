@@ -13,6 +13,7 @@ from sqlglot.dialects.duckdb import DuckDB
 import dpsql
 from dpsql.errors import DpsqlError
 from dpsql.evaluation.sandbox import one_empty_database, plain_functions
+from dpsql.language.interpreted import duckdb_parser
 from dpsql.release.query_answers import resolve_query
 from dpsql.release.request import QueryRequest
 
@@ -91,9 +92,15 @@ def test_what_duckdb_takes_is_answered(words):
     assert compared(words, "far", source="far") == "same"
 
 
+def mistranslate(monkeypatch, name):
+    """Have sqlglot read a function as upper(x), as what people wrote and as what is written again."""
+    for functions in (DuckDB.Parser.FUNCTIONS, duckdb_parser().FUNCTIONS):
+        monkeypatch.setitem(functions, name, exp.Upper.from_arg_list)
+
+
 def test_a_translation_that_means_something_else_is_refused(words, monkeypatch):
     """Whatever sqlglot makes of a call: here its lower(x) is read as upper(x)."""
-    monkeypatch.setitem(DuckDB.Parser.FUNCTIONS, "LOWER", exp.Upper.from_arg_list)
+    mistranslate(monkeypatch, "LOWER")
     before = len(words.ledger())
     for sql in (
         "SELECT lower(word) AS k, count(*) FROM words GROUP BY k",
@@ -111,7 +118,7 @@ def test_a_translation_hides_no_call(words, monkeypatch):
 
     Here sqlglot reads a call that reads the environment as upper(x).
     """
-    monkeypatch.setitem(DuckDB.Parser.FUNCTIONS, "GETENV", exp.Upper.from_arg_list)
+    mistranslate(monkeypatch, "GETENV")
     with pytest.raises(duckdb.Error, match="getenv.* cannot be used"):
         words.sql("FROM dp_query('SELECT count(*) FROM words WHERE getenv(word) = word', epsilon := 0.1)").fetchall()
 

@@ -444,6 +444,7 @@ DEFECTS = (
     Defect("grouping sets of each level around groups count alone", "dpsql/language/around.py", "    if math.prod(groupings) > _MOST_SETS:\n", "    if False:\n", ("tests/language/test_around.py",)),
     Defect("a refusal points into the definition of a view", "dpsql/language/from_clause.py", "    stands_elsewhere(query)\n", "", ("tests/language/test_messages.py",)),
     Defect("a refusal points at the star that FROM alone stands for", "dpsql/language/written.py", "(part is node or not isinstance(part, exp.Star))", "True", ("tests/language/test_messages.py",)),
+    Defect("the parser extends a compiled one", "dpsql/language/interpreted.py", "    if not _is_compiled(own.__module__):\n", "    if True:\n", ("tests/language/test_interpreted.py",)),
     Defect("DuckDB's words name what dpsql put there", "dpsql/evaluation/refused.py", "        line = re.sub(name, words, line, flags=re.IGNORECASE)\n", "        pass\n", ("dpsql/evaluation/refused.py",)),
     Defect("lists of a query are shown as NULL", "udfs/relations.py", "a and not any(isinstance(row[n], str) for row in rows)", "a", ("tests/language/test_around.py",)),
     Defect("codes of an ENUM are in a public table", "dpsql/api/statement_values.py", "(frozenset() if enums else _CODES)", "_CODES", ("tests/books/test_public_functions.py",)),
