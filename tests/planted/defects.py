@@ -145,6 +145,10 @@ DEFECTS = (
     Defect("Postgres: operators are those of the user", "dpsql/engines/postgres/dialect.py", "        \"SET search_path = 'pg_catalog'\",\n", "", ("tests/engines/test_postgres_statements.py",)),
     Defect("Postgres: what comes back is believed", "dpsql/engines/checked.py", "    if (counts <= 0).any() or sum(counts.tolist()) != rows:\n", "    if False:\n", ("tests/engines/test_postgres_checked.py",)),
     Defect("Postgres: a sum may overflow", "dpsql/engines/postgres/formulas.py", "    if number.least < _SMALLEST or", "    if", ("tests/engines/test_postgres_source.py",)),
+    Defect("Postgres: a value is in the bin next to it", "dpsql/engines/postgres/dialect.py", 'this=exp.Anonymous(this="div", expressions=[passed, width])', 'this=exp.Anonymous(this="round", expressions=[exp.Div(this=passed, expression=width)])', ("tests/engines/test_postgres_bins.py",)),
+    Defect("Postgres: between two ticks is nothing", "dpsql/engines/postgres/dialect.py", "if spacing is None or (spacing.many > 1 and native.kind != types.DECIMAL):", "if spacing is None:", ("tests/engines/test_postgres_bins.py",)),
+    Defect("an edge is in the bin below it", "dpsql/engines/sql/codes.py", "CASE WHEN {value} < {edges[middle - 1]}", "CASE WHEN {value} <= {edges[middle - 1]}", ("tests/engines/test_postgres_bins.py", "tests/engines/test_encoding.py")),
+    Defect("edges of equal steps need not be checked", "dpsql/core/spacing.py", "    if width < bins or tuple(ticks) != equal_width(first, ticks[-1] - 1, bins, is_float=False):\n        return None\n", "", ("tests/core/test_spacing.py",)),
     Defect("Postgres: another server is counted", "dpsql/engines/postgres/engine.py", "        raise OtherPlace(named_in(said), \"server or database\")\n", "        pass\n", ("tests/engines/test_postgres_faults.py",)),
     # RAP in one round, priors that reach too short, HDMM and PGM
     Defect("RAP: a cell of a marginal pays for all", "dpsql/mechanisms/rap/one_round.py", "Fraction(len(cliques) * neighbours", "Fraction(cells * neighbours", ("tests/mechanisms/test_rap_once.py",)),
