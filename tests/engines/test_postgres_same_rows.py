@@ -169,6 +169,18 @@ def test_rows_on_another_server_are_no_part(found):
         found.source("whole")
 
 
+def test_rows_in_a_file_are_no_table(found):
+    if not found.sql("SELECT 1 FROM pg_available_extensions WHERE name = 'file_fdw'"):
+        pytest.skip("Postgres has no file_fdw")
+    found.sql(
+        "CREATE EXTENSION file_fdw",
+        "CREATE SERVER files FOREIGN DATA WRAPPER file_fdw",
+        "CREATE FOREIGN TABLE listed (x int4) SERVER files OPTIONS (filename '/dev/null')",
+    )
+    with pytest.raises(InvalidArgument, match="a foreign table, .* or in a file: .*load the rows into a table"):
+        found.source("listed")
+
+
 def test_a_source_of_an_earlier_version_is_looked_at_once(found):
     """Its pin does not say which table it is: one call, and nothing is charged before."""
     found.source("alone")

@@ -149,6 +149,11 @@ DEFECTS = (
     Defect("Postgres: between two ticks is nothing", "dpsql/engines/postgres/dialect.py", "if spacing is None or (spacing.many > 1 and native.kind != types.DECIMAL):", "if spacing is None:", ("tests/engines/test_postgres_bins.py",)),
     Defect("an edge is in the bin below it", "dpsql/engines/sql/codes.py", "CASE WHEN {value} < {edges[middle - 1]}", "CASE WHEN {value} <= {edges[middle - 1]}", ("tests/engines/test_postgres_bins.py", "tests/engines/test_encoding.py")),
     Defect("edges of equal steps need not be checked", "dpsql/core/spacing.py", "    if width < bins or tuple(ticks) != equal_width(first, ticks[-1] - 1, bins, is_float=False):\n        return None\n", "", ("tests/core/test_spacing.py",)),
+    Defect("Postgres: a conflict of a standby is a broken connection", "dpsql/engines/postgres/failures.py", "return Conflict() if standby else ConnectionLost()", "return ConnectionLost()", ("tests/engines/test_postgres_standby.py",)),
+    Defect("Postgres: a lock is a lack of memory", "dpsql/engines/postgres/failures.py", "    if state in _LOCKED:\n", "    if False:\n", ("tests/engines/test_postgres_faults.py",)),
+    Defect("Postgres: who only reads is asked for a temporary table", "dpsql/engines/postgres/catalog.py", "               AND current_setting('default_transaction_read_only') = 'off' AS makes,\n", "               AS makes,\n", ("tests/engines/test_postgres_faults.py",)),
+    Defect("Postgres: names in quotes are not read", "dpsql/engines/postgres/session.py", 'if self.rows(_QUOTES)[0][0] != "off":', "if False:", ("tests/engines/test_postgres_faults.py",)),
+    Defect("Postgres: options of the owner are replaced", "dpsql/engines/postgres/words.py", '    if "options" in words or os.environ.get("PGOPTIONS"):\n', "    if False:\n", ("tests/engines/test_postgres_faults.py",)),
     Defect("Postgres: another server is counted", "dpsql/engines/postgres/engine.py", "        raise OtherPlace(named_in(said), \"server or database\")\n", "        pass\n", ("tests/engines/test_postgres_faults.py",)),
     # RAP in one round, priors that reach too short, HDMM and PGM
     Defect("RAP: a cell of a marginal pays for all", "dpsql/mechanisms/rap/one_round.py", "Fraction(len(cliques) * neighbours", "Fraction(cells * neighbours", ("tests/mechanisms/test_rap_once.py",)),
