@@ -154,6 +154,8 @@ DEFECTS = (
     Defect("Postgres: who only reads is asked for a temporary table", "dpsql/engines/postgres/catalog.py", "               AND current_setting('default_transaction_read_only') = 'off' AS makes,\n", "               AS makes,\n", ("tests/engines/test_postgres_faults.py",)),
     Defect("Postgres: names in quotes are not read", "dpsql/engines/postgres/session.py", 'if self.rows(_QUOTES)[0][0] != "off":', "if False:", ("tests/engines/test_postgres_faults.py",)),
     Defect("Postgres: options of the owner are replaced", "dpsql/engines/postgres/words.py", '    if "options" in words or os.environ.get("PGOPTIONS"):\n', "    if False:\n", ("tests/engines/test_postgres_faults.py",)),
+    Defect("Postgres: a plan forgets columns that no marginal has", "dpsql/engines/costs.py", " + rates.column * columns", "", ("tests/engines/test_costs.py",)),
+    Defect("Postgres: a plan forgets the cells", "dpsql/engines/costs.py", " + min(rows, domain.size(clique)) * rates.cell", "", ("tests/engines/test_costs.py",)),
     Defect("Postgres: another server is counted", "dpsql/engines/postgres/engine.py", "        raise OtherPlace(named_in(said), \"server or database\")\n", "        pass\n", ("tests/engines/test_postgres_faults.py",)),
     # RAP in one round, priors that reach too short, HDMM and PGM
     Defect("RAP: a cell of a marginal pays for all", "dpsql/mechanisms/rap/one_round.py", "Fraction(len(cliques) * neighbours", "Fraction(cells * neighbours", ("tests/mechanisms/test_rap_once.py",)),
