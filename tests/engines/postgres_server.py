@@ -22,6 +22,7 @@ SETTINGS = """
 listen_addresses = ''
 unix_socket_directories = '{folder}'
 fsync = off
+autovacuum = off
 shared_buffers = 32MB
 max_connections = 60
 shared_preload_libraries = '{preloaded}'
@@ -138,7 +139,8 @@ class Standby:
         """Wait until it has replayed what the primary did so far."""
         import psycopg
 
-        ((now,),) = self._primary.sql("SELECT pg_current_wal_flush_lsn()::text")
+        commit = "SELECT pg_logical_emit_message(true, 'dpsql', '')"  # which flushes what VACUUM wrote, too
+        ((now,),) = self._primary.sql(commit, "SELECT pg_current_wal_flush_lsn()::text")
         with psycopg.connect(self.words("postgres"), autocommit=True) as connection:
             while not connection.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [now]).fetchone()[0]:  # type: ignore[index]
                 time.sleep(0.01)

@@ -9,6 +9,7 @@ from dpsql.errors import DpsqlError, InvalidArgument
 
 from .postgres_bank import bank
 
+pytestmark = pytest.mark.medium
 REFUSED = "registered as '{}' of 'bank' already"
 CHANGED = r"not the one that dp_source looked at.*CALL dp_source"
 TREE = (
@@ -48,7 +49,6 @@ def counted(found, name):
     return found.db.sql(f"SELECT n FROM dp_query('SELECT count(*) AS n FROM {name}', epsilon := 5)").fetchall()[0][0]
 
 
-@pytest.mark.medium
 def test_tables_that_share_rows_share_a_budget_and_no_others_do(found):
     """Every pair of tables of a tree, in both orders: parts and wholes are refused, siblings are not."""
     names = ["whole", "middle", "one", "two", "parent", "other_parent", "child", "alone"]
