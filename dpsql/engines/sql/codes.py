@@ -4,8 +4,8 @@
     bins    CASE WHEN x >= lowest AND x <= highest THEN a search tree of the edges END
 
 It runs on private rows, so nothing in it can fail or take longer because of a value: comparisons with typed constants,
-and no arithmetic but the distance of a whole number from the lowest one inside the bins. A row outside the domain gets
-the code of OTHER or of OUTSIDE; where the attribute has neither, NULL. A dialect may have something quicker than a
+and no arithmetic but that of numbers inside the bins, which is exact and overflows nowhere. A row outside the domain
+gets the code of OTHER or of OUTSIDE; where the attribute has neither, NULL. A dialect may have something quicker than a
 search (`Dialect.place`, `Dialect.listed`), which gives the same codes.
 """
 
