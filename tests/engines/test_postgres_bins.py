@@ -74,8 +74,8 @@ def beside(ticks) -> list[int]:
 
 
 def as_decimal(tick: int, scale: int) -> str:
-    """The value of a tick; of 38 digits, which Python's context would round."""
-    return str(Decimal((tick < 0, tuple(map(int, str(abs(tick)))), -scale)))
+    """The value of a tick, without an exponent; of 38 digits, which Python's context would round."""
+    return f"{Decimal((tick < 0, tuple(map(int, str(abs(tick)))), -scale)):f}"
 
 
 @st.composite
