@@ -2,7 +2,8 @@
 
     statements  one a marginal, or one for all, and some more
     bytes       rows · width of the columns, once where rows repeat, else for each marginal
-    seconds     of one core: rows · s_row where rows repeat, else rows · Σ_marginals s_marginal, and a part a statement
+    seconds     of one core: rows · s_row where rows repeat, else rows · Σ_marginals (s_marginal + s_column · columns +
+                s_exact · decimals) + s_cell · Σ_marginals min(rows, cells), and a part a statement
 
 Whether rows repeat, so that counts of distinct ones can be kept, is private, so both ends are told.
 """
@@ -29,6 +30,9 @@ class Rates:
         label: of the engine, for people.
         row: a row whose columns are encoded and grouped once, for all marginals; None where it never does that.
         marginal: a row in a marginal that is counted by itself; None where nobody measured it.
+        column: each column of the table, of a row in such a marginal.
+        exact: each column of decimals in bins that is in the marginal, of such a row.
+        cell: each cell that such a marginal may have.
         statement: each statement.
         more: statements beside those of marginals.
         whole_rows: whether it reads all columns of a row to see some.
@@ -38,6 +42,9 @@ class Rates:
     label: str
     row: float | None
     marginal: float | None
+    column: float = 0.0
+    exact: float = 0.0
+    cell: float = 0.0
     statement: float = 0.01
     more: int = 2
     whole_rows: bool = False
@@ -88,12 +95,20 @@ def foretell(rates: Rates, domain: Domain, cliques: Sequence[Clique], rows: floa
     kept = rates.row is not None
     seconds = None
     if rates.marginal is not None:
-        most = rates.marginal * rows * len(cliques) + beside
+        most = sum(_marginal(rates, domain, clique, rows) for clique in cliques) + beside
         seconds = (min(most, (rates.row or 0.0) * rows + beside) if kept else most, most)
     if rates.together:
         each = once
     least = min(once, each) if kept else each
     return Cost(rates.label, statements, (least * rows / 1e9, max(least, each) * rows / 1e9), seconds)
+
+
+def _marginal(rates: Rates, domain: Domain, clique: Clique, rows: float) -> float:
+    """Seconds of a marginal that is counted by itself."""
+    decimals = sum(a.kind == "bins" and a.type.startswith("DECIMAL") for a in map(domain.by_name.__getitem__, clique))
+    columns = len(domain) + len(domain.excluded)
+    row = (rates.marginal or 0.0) + rates.column * columns + rates.exact * decimals
+    return rows * row + min(rows, domain.size(clique)) * rates.cell
 
 
 def _width(attribute: Attribute) -> float:

@@ -42,6 +42,7 @@ LONG = {
     "counting_cost": "--rows 50000",
     "growth": """--worker {"rows":1000,"columns":4,"relaxed_rows":16,"marginals":2}""",
     "postgres": "--times 1",
+    "postgres_shapes": "--share 0.003",
     "prior": "--epsilon 1 --runs 1",
     "races": "",
     "service_cancel": "--times 1",
@@ -59,7 +60,7 @@ ELSEWHERE = {
 }
 AS_MODULES = {
     *("counting_cost", "first_table", "many_columns", "postgres", "sandbox_cost", "service_cancel", "service_load"),
-    "spark",
+    *("postgres_shapes", "spark"),
 }
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +22,7 @@ SETTINGS = """
 listen_addresses = ''
 unix_socket_directories = '{folder}'
 fsync = off
+autovacuum = off
 shared_buffers = 32MB
 max_connections = 60
 shared_preload_libraries = '{preloaded}'
@@ -96,6 +98,20 @@ class Server:
                 copy.write_row(row)
 
     @contextmanager
+    def standby(self) -> Iterator[Standby]:
+        """A replica that replays at once what is in its way or not; it lives as long as the context."""
+        folder = self.folder / f"standby_{next(_numbers)}"
+        self._call("pg_basebackup", "-D", folder, "-d", self.words(), "-R", "-X", "stream", "-c", "fast")
+        with (folder / "postgresql.auto.conf").open("a") as file:
+            file.write("max_standby_streaming_delay = 0\nport = 5433\n")
+        self._call("pg_ctl", "-D", folder, "-l", folder / "log", "-w", "start")
+        try:
+            yield Standby(self)
+        finally:
+            self._call("pg_ctl", "-D", folder, "-m", "immediate", "-w", "stop")
+            shutil.rmtree(folder)
+
+    @contextmanager
     def database(self, locale: str = "") -> Iterator[str]:
         """A database of its own."""
         self.start()
@@ -107,6 +123,27 @@ class Server:
         finally:
             self.start()
             self.sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+class Standby:
+    """A replica of a server, which may only be read."""
+
+    def __init__(self, primary: Server) -> None:
+        self._primary = primary
+
+    def words(self, database: str) -> str:
+        """What libpq connects with."""
+        return self._primary.words(database) + "&port=5433"
+
+    def catch_up(self) -> None:
+        """Wait until it has replayed what the primary did so far."""
+        import psycopg
+
+        commit = "SELECT pg_logical_emit_message(true, 'dpsql', '')"  # which flushes what VACUUM wrote, too
+        ((now,),) = self._primary.sql(commit, "SELECT pg_current_wal_flush_lsn()::text")
+        with psycopg.connect(self.words("postgres"), autocommit=True) as connection:
+            while not connection.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [now]).fetchone()[0]:  # type: ignore[index]
+                time.sleep(0.01)
 
 
 @cache

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 import dpsql
+from dpsql.engines.postgres.failures import failure_of
 from dpsql.errors import DpsqlError
 
 from .postgres_bank import Bank, bank
@@ -105,6 +106,67 @@ def test_a_statement_that_somebody_cancels(people):
     cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'dpsql'"
     fails(people, "statement_timeout", lambda: while_it_counts(people, lambda: people.sql(cancel)))
     goes_on(people, 0.0)
+
+
+def until_it_gave_up(people: Bank) -> Callable[[], None]:
+    """Hold the lock until nobody waits for it."""
+
+    def hold() -> None:
+        while people.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0]:
+            time.sleep(0.01)
+
+    return hold
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [("lock_timeout", "lock_timeout"), ("statement_timeout", "statement_timeout")]
+)
+def test_a_limit_of_the_server_that_ends_a_wait(people, limit, said):
+    """Statements before the charge wait for nobody, and take far less."""
+    people.sql(f"ALTER DATABASE {people.database} SET {limit} = '3s'")
+    fails(people, f"(?s){said}.*the same call goes on", lambda: while_it_counts(people, until_it_gave_up(people)))
+    people.sql(f"ALTER DATABASE {people.database} RESET {limit}")
+    goes_on(people, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("55P03", "lock_timeout = 0"), ("40P01", "locked by somebody else"), ("40001", "hot_standby_feedback"), ("57014", "statement_timeout = 0"),
+        ("25P04", "transaction_timeout"), ("57P01", "connection to Postgres broke"), ("08006", "connection to Postgres broke"), ("42501", "may not read"),
+    ],
+)  # fmt: skip
+def test_every_class_of_failure_says_that_the_charge_is_kept(state, said):
+    text = str(failure_of(state, alive=True))
+    assert said in text
+    assert "is kept" in text or "before is kept" in text
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        ("quote_all_identifiers = on", "bytea_output = escape", "extra_float_digits = -15", "transform_null_equals = on"),
+        ("default_transaction_read_only = on",),
+        ("default_transaction_isolation = serializable", "default_transaction_deferrable = on", "plan_cache_mode = force_generic_plan"),
+        ("datestyle = 'German'", "timezone = 'Asia/Kathmandu'", "array_nulls = off", "enable_hashagg = off", "lc_messages = 'C'"),
+    ],
+)  # fmt: skip
+def test_settings_of_the_database_change_no_answer(people, quick, hostile):
+    for setting in hostile:
+        people.sql(f"ALTER DATABASE {people.database} SET {setting}")
+    rows = people.db.sql("FROM dp_query('SELECT ward, count(*) FROM people GROUP BY ward', epsilon := 9)").fetchall()
+    assert [(ward, round(count / 100)) for ward, count, *_ in rows[:3]] == [("w0", 10), ("w1", 10), ("w2", 10)]
+    assert people.db.sql(f"FROM dp_synthesize('people', epsilon := 0.5, {quick})").fetchall()
+
+
+def test_options_of_the_owner_are_not_replaced(people):
+    people.sql(f"ALTER DATABASE {people.database} SET quote_all_identifiers = on")
+    words = os.environ[people.variable]
+    os.environ[people.variable] = f"{words}&options=-c%20work_mem%3D1MB"
+    fails(people, "ALTER ROLE … SET quote_all_identifiers = off", lambda: people.db.sql(QUERY).fetchall())
+    assert spent(people.db) == 0
+    os.environ[people.variable] = f"{words}&options=-c%20quote_all_identifiers%3Doff"
+    people.db.sql(QUERY).fetchall()
 
 
 def test_an_interrupt_of_the_call(people):

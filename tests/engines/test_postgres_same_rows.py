@@ -9,6 +9,7 @@ from dpsql.errors import DpsqlError, InvalidArgument
 
 from .postgres_bank import bank
 
+pytestmark = pytest.mark.medium
 REFUSED = "registered as '{}' of 'bank' already"
 CHANGED = r"not the one that dp_source looked at.*CALL dp_source"
 TREE = (
@@ -48,7 +49,6 @@ def counted(found, name):
     return found.db.sql(f"SELECT n FROM dp_query('SELECT count(*) AS n FROM {name}', epsilon := 5)").fetchall()[0][0]
 
 
-@pytest.mark.medium
 def test_tables_that_share_rows_share_a_budget_and_no_others_do(found):
     """Every pair of tables of a tree, in both orders: parts and wholes are refused, siblings are not."""
     names = ["whole", "middle", "one", "two", "parent", "other_parent", "child", "alone"]
@@ -167,6 +167,18 @@ def test_rows_on_another_server_are_no_part(found):
     )
     with pytest.raises(InvalidArgument, match="a part of 'public.whole' is a foreign table"):
         found.source("whole")
+
+
+def test_rows_in_a_file_are_no_table(found):
+    if not found.sql("SELECT 1 FROM pg_available_extensions WHERE name = 'file_fdw'"):
+        pytest.skip("Postgres has no file_fdw")
+    found.sql(
+        "CREATE EXTENSION file_fdw",
+        "CREATE SERVER files FOREIGN DATA WRAPPER file_fdw",
+        "CREATE FOREIGN TABLE listed (x int4) SERVER files OPTIONS (filename '/dev/null')",
+    )
+    with pytest.raises(InvalidArgument, match="a foreign table, .* or in a file: .*load the rows into a table"):
+        found.source("listed")
 
 
 def test_a_source_of_an_earlier_version_is_looked_at_once(found):

@@ -77,6 +77,8 @@ def test_no_column_is_cast(people, quick):
         inner = _COPY.match(text)
         tree = sqlglot.parse_one(inner[1] if inner else text, read="postgres")
         for cast in tree.find_all(exp.Cast, exp.TryCast):
+            if isinstance(cast.this, exp.IntDiv):  # sqlglot reads div(a, b) of two numerics so
+                continue
             assert isinstance(cast.this, exp.Literal | exp.Null | exp.Greatest), cast.sql("postgres")
             seen.add(type(cast.this))
             if isinstance(cast.this, exp.Greatest):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
-import numpy as np
 from sqlglot import exp
 
 from dpsql.core.domain import Attribute
 from dpsql.core.formula import Formula
+from dpsql.core.spacing import spacing_of
 from dpsql.engines.duckdb.formulas import double, sql_of_formula
 from dpsql.engines.duckdb.reading import missing, value
 from dpsql.engines.duckdb.types import constant_of, data_type, filled
@@ -125,11 +125,11 @@ def _period(attribute: Attribute, column: exp.Expr) -> exp.Expr | None:
     to_tick = attribute.of_type.to_tick
     if to_tick is None or attribute.regular <= _MOST_SEARCHED:
         return None
-    widths = np.diff(np.array(attribute.ticks, np.int64))
-    width = int(widths[1])
-    if (widths[1:-1] != width).any() or max(widths[0], widths[-1]) > width:
+    first, *_, end = ticks = [int(tick) for tick in attribute.ticks]
+    spacing = spacing_of(ticks)
+    if spacing is None or spacing.many > 1 or not spacing.start <= first < end <= spacing.end:
         return None
     passed = filled(to_tick, x=column)
-    start = exp.Literal.number(int(attribute.ticks[1]) - width)
+    start = exp.Literal.number(spacing.start)
     whole = exp.Paren(this=exp.Sub(this=exp.TryCast(this=passed, to=data_type("BIGINT")), expression=start))
-    return exp.IntDiv(this=whole, expression=exp.Literal.number(width))
+    return exp.IntDiv(this=whole, expression=exp.Literal.number(spacing.width))

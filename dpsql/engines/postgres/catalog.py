@@ -22,7 +22,8 @@ from dpsql.errors import UnknownName
 OLDEST: Final = 150000
 _SERVER: Final = """
     SELECT current_setting('server_version_num')::int4 AS version, current_setting('server_encoding') AS encoding,
-           has_database_privilege(current_database(), 'TEMP') AND NOT pg_is_in_recovery() AS makes,
+           has_database_privilege(current_database(), 'TEMP') AND NOT pg_is_in_recovery()
+               AND current_setting('default_transaction_read_only') = 'off' AS makes,
            current_database()::text AS called,
            (SELECT d.oid::int8 FROM pg_database d WHERE d.datname = current_database()) AS number,
            has_function_privilege('pg_control_system()', 'EXECUTE') AS told
@@ -79,7 +80,8 @@ _TABLES: Final = ("r", "p")
 _KINDS: Final = {
     "v": "a view: name the table that it reads, for the budget is the table's",
     "m": "a materialized view: name the table that it reads, for the budget is the table's",
-    "f": "a foreign table, whose rows are on another server: name the table there",
+    "f": "a foreign table, whose rows are on another server, or in a file: name the table there, or load the rows into "
+    "a table of this server",
 }
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 from sqlglot import exp
 
 from dpsql.core.domain import Attribute
 from dpsql.core.formula import Formula
+from dpsql.core.spacing import spacing_of
 from dpsql.engines.postgres.formulas import clamped, number_of, rounded
 from dpsql.engines.sql import types
 from dpsql.engines.sql.database import Reached
@@ -118,14 +121,44 @@ class Postgres(Reached):
         return (lambda text: text.rstrip(" ").encode()) if native.name == "bpchar" else super().order(native)
 
     def place(self, attribute: Attribute, native: Native, column: exp.Expr) -> exp.Expr | None:
-        """See `Dialect.place`: width_bucket searches in an array of the edges."""
+        """See `Dialect.place`: arithmetic for numerics, else width_bucket, which searches in an array of the edges.
+
+        Numerics have no fixed length, so width_bucket would read half of their array to come to its middle.
+        """
         counted = super().place(attribute, native, column)
         if counted is not None:
             return counted
+        if native.name == "NUMERIC":
+            return self._spaced(attribute, native, column)
         listed = ",".join(f'"{self.spelled(text, native)}"' for text in attribute.edges[:-1])
         edges = typed(f"{{{listed}}}", f"{native.name}[]", self.sqlglot)
         number = exp.Anonymous(this="width_bucket", expressions=[column.copy(), edges])
         return exp.Sub(this=number, expression=exp.Literal.number(1))
+
+    def _spaced(self, attribute: Attribute, native: Native, column: exp.Expr) -> exp.Expr | None:
+        """The number of a bin of equal width, by arithmetic of numerics, which is exact; None for other bins.
+
+        Nothing overflows for a value in the bins. `div` leaves out what is after the point.
+        """
+        ticks, digits = _ticks_of(attribute, native)
+        spacing = spacing_of(ticks)
+        if spacing is None or (spacing.many > 1 and native.kind != types.DECIMAL):  # between two ticks are values, too
+            return None
+        start, many, width, last, zero = (
+            self.constant(text, native)
+            for text in (
+                f"{spacing.start}e-{digits}",
+                str(spacing.many),
+                f"{spacing.width}e-{digits}",
+                str(spacing.last),
+                "0",
+            )
+        )
+        passed: exp.Expr = exp.Paren(this=exp.Sub(this=column.copy(), expression=start))
+        if spacing.many > 1:
+            passed = exp.Mul(this=passed, expression=many)
+        number = exp.Least(this=exp.Anonymous(this="div", expressions=[passed, width]), expressions=[last])
+        return exp.Cast(this=exp.Greatest(this=number, expressions=[zero]), to=exp.DataType.build("INT"))
 
     def scaled(
         self, attribute: Attribute, native: Native, column: exp.Expr, formula: Formula, multiplier: float
@@ -149,6 +182,14 @@ class Postgres(Reached):
 
     def _double(self, number: float) -> exp.Expr:
         return self.constant(repr(number), _KINDS["float8"])
+
+
+def _ticks_of(attribute: Attribute, native: Native) -> tuple[Sequence[int], int]:
+    """The edges of bins as whole numbers of 10⁻ᵈ, and d."""
+    if native.kind == types.DECIMAL:
+        return [int(tick) for tick in attribute.ticks], attribute.of_type.scale or 0
+    digits = max(0, *(-int(Decimal(text).as_tuple().exponent) for text in attribute.edges))
+    return [int(Fraction(text) * 10**digits) for text in attribute.edges], digits
 
 
 def _by_bytes(text: exp.Expr) -> exp.Expr:

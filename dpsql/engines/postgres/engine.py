@@ -35,7 +35,9 @@ class PostgresEngine(OnServer[PostgresSession]):
 
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "secret", "relation", "identity"})
     cannot: ClassVar[Mapping[str, str]] = POSTGRES.cannot
-    rates: ClassVar[Rates] = Rates("Postgres", row=1.5e-6, marginal=2.4e-7, more=4, whole_rows=True)
+    rates: ClassVar[Rates] = Rates(
+        "Postgres", row=1.5e-6, marginal=1.3e-7, column=1.2e-8, exact=1.6e-7, cell=2.3e-6, more=4, whole_rows=True
+    )
 
     # --- registering --------------------------------------------------------------------------------------------------
 

@@ -17,11 +17,14 @@ from sqlglot import exp
 
 from dpsql.engines.postgres.dialect import POSTGRES
 from dpsql.engines.postgres.failures import CANCELLED, ConnectionLost, failure_of
+from dpsql.engines.postgres.words import without_quotes
+from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.sql.session import Session
 from dpsql.errors import Interrupted
 
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SAVE, _RELEASE, _BACK = "SAVEPOINT dpsql", "RELEASE SAVEPOINT dpsql", "ROLLBACK TO SAVEPOINT dpsql"
+_QUOTES: Final = "SELECT current_setting('quote_all_identifiers') AS quotes"
 _PATIENCE: Final = 1000  # interrupts of one ROLLBACK
 
 
@@ -34,8 +37,11 @@ class PostgresSession(Session):
     """
 
     def __init__(self, words: str, named: str) -> None:
-        self._in_transaction = False
+        self._in_transaction, self._is_standby = False, False
         super().__init__(POSTGRES, [words], {"autocommit": True}, named)
+        if self.rows(_QUOTES)[0][0] != "off":  # the driver looks types up by names, and has none of those in quotes
+            self.close()
+            super().__init__(POSTGRES, [without_quotes(words)], {"autocommit": True}, named)
 
     def control(self, sql: str) -> None:
         """A statement that reads no row, such as one that makes a temporary table."""
@@ -52,6 +58,7 @@ class PostgresSession(Session):
         Raises:
             CountingFailed: the table is not there, or may not be read.
         """
+        ((self._is_standby,),) = self.rows("SELECT pg_is_in_recovery() AS standby")
         self._control(_BEGIN)
         self._in_transaction = True
         nothing = exp.select(exp.alias_(exp.Literal.number(1), "n")).from_(table).limit(0).sql(dialect="postgres")
@@ -63,7 +70,7 @@ class PostgresSession(Session):
         try:
             found = super().count(query, parameters)
         except BaseException:
-            with suppress(ConnectionLost):
+            with suppress(CountingFailed):
                 self._control(_BACK)
             raise
         self._control(_RELEASE)
@@ -79,7 +86,7 @@ class PostgresSession(Session):
 
     def _end(self) -> None:
         if self._in_transaction:
-            with suppress(ConnectionLost):
+            with suppress(CountingFailed):
                 self._control("ROLLBACK")
             self._in_transaction = False
 
@@ -87,7 +94,7 @@ class PostgresSession(Session):
         sqlstate = getattr(error, "sqlstate", None)
         if sqlstate == CANCELLED and self._interrupts:  # which may have been sent for an earlier one
             return Interrupted()
-        return failure_of(sqlstate, alive=self._is_alive(sqlstate))
+        return failure_of(sqlstate, alive=self._is_alive(sqlstate), standby=self._is_standby)
 
     def _is_alive(self, sqlstate: str | None) -> bool:
         """Whether the server answers; one that sent a class of error does."""
@@ -106,6 +113,7 @@ class PostgresSession(Session):
                 super()._control(sql)
                 return
             except self._error as error:
-                if getattr(error, "sqlstate", None) != CANCELLED:
-                    raise ConnectionLost from None
+                state = getattr(error, "sqlstate", None)
+                if state != CANCELLED:
+                    raise failure_of(state, alive=state is not None, standby=self._is_standby) from None
         raise ConnectionLost

@@ -5,6 +5,7 @@ Neither the words nor a password is stored, logged or shown: the books hold the 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -48,6 +49,28 @@ def words_of(cursor: Cursor, given: Mapping[str, Any]) -> str:
         return _of_secret(cursor, secret)
     what = "psql would connect with, such as postgresql://user@host/database"
     return words_in(environment, what) if environment else ""
+
+
+def without_quotes(words: str) -> str:
+    """The words, with the option that names are not all in quotes, which the driver cannot read.
+
+    >>> without_quotes("postgresql://user@host/bank?sslmode=require")
+    'postgresql://user@host/bank?sslmode=require&options=-c%20quote_all_identifiers%3Doff'
+    >>> without_quotes("dbname=bank")
+    "dbname=bank options='-c quote_all_identifiers=off'"
+
+    Raises:
+        InvalidArgument: there are options already, which these would replace.
+    """
+    if "options" in words or os.environ.get("PGOPTIONS"):
+        raise InvalidArgument(
+            "quote_all_identifiers is on in Postgres, and its driver cannot read types whose names are in quotes: "
+            "ALTER ROLE … SET quote_all_identifiers = off for dpsql's user, or say -c quote_all_identifiers=off in the "
+            "options that you connect with"
+        )
+    if words.startswith(("postgresql://", "postgres://")):
+        return f"{words}{'&' if '?' in words else '?'}options=-c%20quote_all_identifiers%3Doff"
+    return f"{words} options='-c quote_all_identifiers=off'".strip()
 
 
 def _of_secret(cursor: Cursor, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from sqlglot import exp
@@ -71,7 +72,13 @@ def typed(text: str, kind: str, dialect: str) -> exp.Expr:
     >>> typed("2024-02-29", "DATE", "bigquery").sql(dialect="bigquery")
     "CAST('2024-02-29' AS DATE)"
     """
-    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect=dialect))
+    return exp.Cast(this=exp.Literal.string(text), to=_type_of(kind, dialect).copy())
+
+
+@cache
+def _type_of(kind: str, dialect: str) -> exp.DataType:
+    """A type, which takes longer to read than to copy."""
+    return exp.DataType.build(kind, dialect=dialect)
 
 
 def literal(text: str, native: Native) -> exp.Expr:

@@ -14,7 +14,7 @@ CASE WHEN "wide" IS NULL THEN 7 WHEN "wide" >= CAST('0' AS INT) AND "wide" <= CA
 CASE WHEN "large" IS NULL THEN 5 WHEN "large" >= CAST('-1099511627776' AS BIGINT) AND "large" <= CAST('1125899906842624' AS BIGINT) THEN WIDTH_BUCKET("large", CAST('{"-1099511627776","224300372066304","449700255760384","675100139454464","900500023148544"}' AS BIGINT[])) - 1 ELSE 6 END;
 
 -- money
-CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN WIDTH_BUCKET("money", CAST('{"0.00","2.50","5.00","7.50"}' AS DECIMAL[])) - 1 ELSE NULL END;
+CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN CAST(GREATEST(LEAST(DIV(("money" - CAST('0e-2' AS DECIMAL)), CAST('250e-2' AS DECIMAL)), CAST('3' AS DECIMAL)), CAST('0' AS DECIMAL)) AS INT) ELSE NULL END;
 
 -- weight
 CASE WHEN "weight" IS NULL THEN 3 WHEN "weight" >= CAST('-1.5' AS DOUBLE PRECISION) AND "weight" <= CAST('2.5' AS DOUBLE PRECISION) THEN WIDTH_BUCKET("weight", CAST('{"-1.5","-0.16666666666666674","1.1666666666666665"}' AS DOUBLE PRECISION[])) - 1 ELSE 4 END;
@@ -56,7 +56,7 @@ CASE WHEN "few" IS NULL THEN 2 ELSE CASE WHEN "few" = CAST('-3' AS SMALLINT) THE
 CASE WHEN "prices" IS NULL OR "prices" = CAST('-1.00' AS DECIMAL) THEN 6 ELSE CASE WHEN "prices" < CAST('8.00' AS DECIMAL) THEN CASE WHEN "prices" = CAST('-3.25' AS DECIMAL) THEN 2 WHEN "prices" = CAST('0.50' AS DECIMAL) THEN 0 WHEN "prices" = CAST('7.00' AS DECIMAL) THEN 3 ELSE NULL END ELSE CASE WHEN "prices" = CAST('8.00' AS DECIMAL) THEN 4 WHEN "prices" = CAST('9.99' AS DECIMAL) THEN 5 WHEN "prices" = CAST('10.00' AS DECIMAL) THEN 1 ELSE NULL END END END;
 
 -- cents
-CASE WHEN "cents" IS NULL THEN 31 WHEN "cents" >= CAST('0.00' AS DECIMAL) AND "cents" <= CAST('0.30' AS DECIMAL) THEN WIDTH_BUCKET("cents", CAST('{"0.00","0.01","0.02","0.03","0.04","0.05","0.06","0.07","0.08","0.09","0.10","0.11","0.12","0.13","0.14","0.15","0.16","0.17","0.18","0.19","0.20","0.21","0.22","0.23","0.24","0.25","0.26","0.27","0.28","0.29","0.30"}' AS DECIMAL[])) - 1 ELSE 32 END;
+CASE WHEN "cents" IS NULL THEN 31 WHEN "cents" >= CAST('0.00' AS DECIMAL) AND "cents" <= CAST('0.30' AS DECIMAL) THEN CAST(GREATEST(LEAST(DIV(("cents" - CAST('0e-2' AS DECIMAL)), CAST('1e-2' AS DECIMAL)), CAST('30' AS DECIMAL)), CAST('0' AS DECIMAL)) AS INT) ELSE 32 END;
 
 -- days
 CASE WHEN "days" IS NULL THEN 5 ELSE CASE WHEN "days" = CAST('2020-02-29' AS DATE) THEN 0 WHEN "days" = CAST('1999-12-31' AS DATE) THEN 1 WHEN "days" = CAST('0044-03-15 BC' AS DATE) THEN 2 WHEN "days" = CAST('2001-01-01' AS DATE) THEN 3 WHEN "days" = CAST('2001-01-02' AS DATE) THEN 4 ELSE NULL END END;
@@ -143,7 +143,7 @@ SELECT (CASE WHEN "weight" = CAST('0' AS DOUBLE PRECISION) THEN '0' ELSE CONCAT(
 SELECT COUNT(*) AS "n" FROM (SELECT COUNT(*) AS "n" FROM (SELECT "money" FROM "s"."t""1" LIMIT 2048) AS first_rows GROUP BY "money") AS tuples;
 
 -- once: bins
-SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", COUNT(*) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN WIDTH_BUCKET("money", CAST('{"0.00","2.50","5.00","7.50"}' AS DECIMAL[])) - 1 ELSE NULL END AS c0 FROM "s"."t""1") AS codes GROUP BY 1;
+SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", COUNT(*) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN CAST(GREATEST(LEAST(DIV(("money" - CAST('0e-2' AS DECIMAL)), CAST('250e-2' AS DECIMAL)), CAST('3' AS DECIMAL)), CAST('0' AS DECIMAL)) AS INT) ELSE NULL END AS c0 FROM "s"."t""1") AS codes GROUP BY 1;
 
 -- repeated: marginal of ()
 SELECT COUNT(*) AS "n" FROM "s"."t""1";
@@ -179,7 +179,7 @@ SELECT (CASE WHEN "weight" = CAST('0' AS DOUBLE PRECISION) THEN '0' ELSE CONCAT(
 SELECT COUNT(*) AS "n" FROM (SELECT COUNT(*) AS "n" FROM (SELECT "money" FROM "s"."t""1" LIMIT 2048) AS first_rows GROUP BY "money") AS tuples;
 
 -- repeated: bins
-SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", SUM(n) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN WIDTH_BUCKET("money", CAST('{"0.00","2.50","5.00","7.50"}' AS DECIMAL[])) - 1 ELSE NULL END AS c0, dpsql_rows AS n FROM (SELECT "money" AS "money", COUNT(*) AS dpsql_rows FROM "s"."t""1" GROUP BY 1) AS values) AS codes GROUP BY 1;
+SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", SUM(n) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN CAST(GREATEST(LEAST(DIV(("money" - CAST('0e-2' AS DECIMAL)), CAST('250e-2' AS DECIMAL)), CAST('3' AS DECIMAL)), CAST('0' AS DECIMAL)) AS INT) ELSE NULL END AS c0, dpsql_rows AS n FROM (SELECT "money" AS "money", COUNT(*) AS dpsql_rows FROM "s"."t""1" GROUP BY 1) AS values) AS codes GROUP BY 1;
 
 -- cuboid: marginal of ()
 SELECT COUNT(*) AS "n" FROM "s"."t""1";
@@ -215,7 +215,7 @@ SELECT (CASE WHEN "weight" = CAST('0' AS DOUBLE PRECISION) THEN '0' ELSE CONCAT(
 SELECT COUNT(*) AS "n" FROM (SELECT COUNT(*) AS "n" FROM (SELECT "money" FROM "s"."t""1" LIMIT 2048) AS first_rows GROUP BY "money") AS tuples;
 
 -- cuboid: bins
-SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", SUM(n) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN WIDTH_BUCKET("money", CAST('{"0.00","2.50","5.00","7.50"}' AS DECIMAL[])) - 1 ELSE NULL END AS c0, dpsql_rows AS n FROM (SELECT "money" AS "money", COUNT(*) AS dpsql_rows FROM "s"."t""1" GROUP BY 1) AS values) AS codes GROUP BY 1;
+SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", SUM(n) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN CAST(GREATEST(LEAST(DIV(("money" - CAST('0e-2' AS DECIMAL)), CAST('250e-2' AS DECIMAL)), CAST('3' AS DECIMAL)), CAST('0' AS DECIMAL)) AS INT) ELSE NULL END AS c0, dpsql_rows AS n FROM (SELECT "money" AS "money", COUNT(*) AS dpsql_rows FROM "s"."t""1" GROUP BY 1) AS values) AS codes GROUP BY 1;
 
 -- units: marginal of ()
 SELECT COALESCE(SUM(LEAST(rows, 3)), 0) AS n FROM (SELECT COUNT(*) AS rows FROM "s"."t""1" WHERE NOT "names" IS NULL GROUP BY "names" COLLATE "C") AS units;
@@ -242,7 +242,7 @@ SELECT (CONCAT("told")) COLLATE "C" AS "value", COUNT(DISTINCT "names" COLLATE "
 SELECT (CASE WHEN "weight" = CAST('0' AS DOUBLE PRECISION) THEN '0' ELSE CONCAT("weight") END) COLLATE "C" AS "value", COUNT(DISTINCT "names" COLLATE "C") AS "n" FROM (SELECT "weight", "names" FROM (SELECT "weight", "names", ROW_NUMBER() OVER (PARTITION BY "names" COLLATE "C" ORDER BY SHA256($1 || CONVERT_TO(CONCAT(LENGTH(CONCAT("many")), ':', CONCAT("many"), LENGTH(CONCAT("days")), ':', CONCAT("days")), 'UTF8'))) AS dpsql_place FROM "s"."t""1" WHERE NOT "names" IS NULL) AS chosen WHERE dpsql_place <= 3) AS bounded WHERE NOT "weight" IS NULL GROUP BY 1 HAVING COUNT(DISTINCT "names" COLLATE "C") >= 2 -- [b'key'];
 
 -- units: bins
-SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", COUNT(*) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN WIDTH_BUCKET("money", CAST('{"0.00","2.50","5.00","7.50"}' AS DECIMAL[])) - 1 ELSE NULL END AS c0 FROM (SELECT "money", "names" FROM (SELECT "money", "names", ROW_NUMBER() OVER (PARTITION BY "names" COLLATE "C" ORDER BY SHA256($1 || CONVERT_TO(CONCAT(LENGTH(CONCAT("many")), ':', CONCAT("many"), LENGTH(CONCAT("days")), ':', CONCAT("days")), 'UTF8'))) AS dpsql_place FROM "s"."t""1" WHERE NOT "names" IS NULL) AS chosen WHERE dpsql_place <= 3) AS bounded) AS codes GROUP BY 1 -- [b'key'];
+SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", COUNT(*) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN CAST(GREATEST(LEAST(DIV(("money" - CAST('0e-2' AS DECIMAL)), CAST('250e-2' AS DECIMAL)), CAST('3' AS DECIMAL)), CAST('0' AS DECIMAL)) AS INT) ELSE NULL END AS c0 FROM (SELECT "money", "names" FROM (SELECT "money", "names", ROW_NUMBER() OVER (PARTITION BY "names" COLLATE "C" ORDER BY SHA256($1 || CONVERT_TO(CONCAT(LENGTH(CONCAT("many")), ':', CONCAT("many"), LENGTH(CONCAT("days")), ':', CONCAT("days")), 'UTF8'))) AS dpsql_place FROM "s"."t""1" WHERE NOT "names" IS NULL) AS chosen WHERE dpsql_place <= 3) AS bounded) AS codes GROUP BY 1 -- [b'key'];
 
 -- units in a cuboid: marginal of ()
 SELECT COALESCE(SUM(LEAST(rows, 3)), 0) AS n FROM (SELECT COUNT(*) AS rows FROM "s"."t""1" WHERE NOT "names" IS NULL GROUP BY "names" COLLATE "C") AS units;
@@ -272,4 +272,4 @@ SELECT (CONCAT("told")) COLLATE "C" AS "value", COUNT(DISTINCT "names" COLLATE "
 SELECT (CASE WHEN "weight" = CAST('0' AS DOUBLE PRECISION) THEN '0' ELSE CONCAT("weight") END) COLLATE "C" AS "value", COUNT(DISTINCT "names" COLLATE "C") AS "n" FROM (SELECT "weight", "names" FROM (SELECT "weight", "names", ROW_NUMBER() OVER (PARTITION BY "names" COLLATE "C" ORDER BY SHA256($1 || CONVERT_TO(CONCAT(LENGTH(CONCAT("many")), ':', CONCAT("many"), LENGTH(CONCAT("days")), ':', CONCAT("days")), 'UTF8'))) AS dpsql_place FROM "s"."t""1" WHERE NOT "names" IS NULL) AS chosen WHERE dpsql_place <= 3) AS bounded WHERE NOT "weight" IS NULL GROUP BY 1 HAVING COUNT(DISTINCT "names" COLLATE "C") >= 2 -- [b'key'];
 
 -- units in a cuboid: bins
-SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", COUNT(*) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN WIDTH_BUCKET("money", CAST('{"0.00","2.50","5.00","7.50"}' AS DECIMAL[])) - 1 ELSE NULL END AS c0 FROM (SELECT "money", "names" FROM (SELECT "money", "names", ROW_NUMBER() OVER (PARTITION BY "names" COLLATE "C" ORDER BY SHA256($1 || CONVERT_TO(CONCAT(LENGTH(CONCAT("many")), ':', CONCAT("many"), LENGTH(CONCAT("days")), ':', CONCAT("days")), 'UTF8'))) AS dpsql_place FROM "s"."t""1" WHERE NOT "names" IS NULL) AS chosen WHERE dpsql_place <= 3) AS bounded) AS codes GROUP BY 1 -- [b'key'];
+SELECT COALESCE((CAST('0' AS BIGINT)) * CAST('4' AS BIGINT) + c0, CAST('-1' AS BIGINT)) AS "cell", COUNT(*) AS "n" FROM (SELECT CASE WHEN "money" IS NULL THEN NULL WHEN "money" >= CAST('0.00' AS DECIMAL) AND "money" <= CAST('10.00' AS DECIMAL) THEN CAST(GREATEST(LEAST(DIV(("money" - CAST('0e-2' AS DECIMAL)), CAST('250e-2' AS DECIMAL)), CAST('3' AS DECIMAL)), CAST('0' AS DECIMAL)) AS INT) ELSE NULL END AS c0 FROM (SELECT "money", "names" FROM (SELECT "money", "names", ROW_NUMBER() OVER (PARTITION BY "names" COLLATE "C" ORDER BY SHA256($1 || CONVERT_TO(CONCAT(LENGTH(CONCAT("many")), ':', CONCAT("many"), LENGTH(CONCAT("days")), ':', CONCAT("days")), 'UTF8'))) AS dpsql_place FROM "s"."t""1" WHERE NOT "names" IS NULL) AS chosen WHERE dpsql_place <= 3) AS bounded) AS codes GROUP BY 1 -- [b'key'];
