@@ -205,6 +205,8 @@ DEFECTS = (
     Defect("a process that is full stays", "dpsql/service/lookout.py", "        if not has_room():", "        if False:", ("tests/service/test_refusals.py",)),
     Defect("what the door refuses is in no log", "dpsql/service/pgwire/session.py", '            self._note("refused", reason(error))', "            pass", ("tests/service/test_refusals.py",)),
     Defect("columns have no number", "dpsql/service/analyst.py", "    if len(columns) > _MOST_COLUMNS:", "    if False:", ("tests/service/test_refusals.py",)),
+    Defect("what a message set before its BEGIN outlives the ROLLBACK", "dpsql/service/pgwire/commands.py", "self._before = dict(self._sure.values)", "self._before = dict(self.values)", ("tests/service/test_savepoints.py",)),
+    Defect("psql does not know which operators are seen", "dpsql/service/catalogue.py", '"function", "operator", ', '"function", ', ("tests/service/test_psql.py",)),
     Defect("a DECLARE is of a DECLARE", "dpsql/service/pgwire/extended.py", "            if Declared.of(declares.query) is not None:", "            if False:", ("tests/service/test_workers.py",)),
     Defect("processes have no number", "dpsql/service/workers.py", "        if len(of_users) < self._options.processes:", "        if True:", ("tests/service/test_workers.py",)),
     Defect("the heartbeat's user is a reader", "dpsql/service/keeper.py", " or (user == PULSE and not sees_nothing)", "", ("tests/service/test_workers.py",)),

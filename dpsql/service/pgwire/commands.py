@@ -184,12 +184,12 @@ class Settings:
             said.savepoint = _unquoted(found[-1]) if found[-1].startswith('"') else found[-1].lower()
         elif word in _BEGIN:
             if self.transaction == "I":
-                self._before = dict(self.values)
+                self._before = dict(self._sure.values)  # what the message set before belongs to the transaction
             self.transaction = "T"
         elif word in _END:
             said.tag = "ROLLBACK" if self.transaction == "E" else said.tag
-            if said.tag == "ROLLBACK" and self.transaction != "I":
-                self.values = self._before
+            if said.tag == "ROLLBACK":
+                self.values = dict(self._sure.values) if self.transaction == "I" else self._before
             self._local.clear()
             self.transaction = "I"
             self.end()
