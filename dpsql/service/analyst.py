@@ -284,7 +284,7 @@ class Analyst:
             yield
             if self._cancelled.is_set():
                 raise Interrupted("the statement was cancelled")
-        except (duckdb.Error, RuntimeError, OSError) as error:
+        except (duckdb.Error, RuntimeError, OSError, UnicodeDecodeError) as error:
             if isinstance(error, RecursionError):
                 raise
             if self._cancelled.is_set():
@@ -297,7 +297,7 @@ class Analyst:
                 raise MemoryError from None
             if isinstance(error, duckdb.Error):
                 raise
-            raise DpsqlError("the rows could not be read to their end") from None
+            raise DpsqlError("the rows could not be read to their end: is each text in them UTF-8?") from None
         finally:
             with self._lock:
                 self._running = None

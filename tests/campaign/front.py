@@ -97,7 +97,10 @@ class Trial:
                 act(connection, draw, functions)
                 self.outcomes["whole"] += 1
             except (psycopg.Error, ValueError, OverflowError) as error:  # some of what is drawn psycopg does not send
-                self.outcomes[ending(connection, error)] += 1
+                how = ending(connection, error)
+                self.outcomes[how] += 1
+                if how in (FAULT, ENDED):
+                    print(f"{how}: {type(error).__name__}: {error!s:.300}", flush=True)
             connection = self.alive(user, connection)
         self.charge(user, connection)
 

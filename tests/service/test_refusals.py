@@ -76,6 +76,9 @@ def test_what_is_long_ends_no_session(session, count):
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(statements())
 @example('SELECT 1 AS "\ud800"')
+@example(
+    "SELECT ltrim(s, s::JSON) FROM (SELECT string_agg(chr(769), '') || string_agg(chr(790), '') AS s FROM range(19)) t"
+)
 @example("EXPLAIN")
 @example("DECLARE")
 @example("DECLARE c")
