@@ -26,7 +26,7 @@ _DEEPEST: Final = 500
 _MOST_NAMES: Final = 32
 """In a row, such as a.b.c: DuckDB binds thousands of them for minutes, and cannot be interrupted in it."""
 _MOST_LAMBDAS: Final = 10
-"""In one another: DuckDB takes twice the time and memory for each."""
+"""In one another: DuckDB takes twice the time and memory for each. It reads an arrow of JSON as one, too."""
 _CONSTANTS: Final = frozenset({"CONSTANT", "PARAMETER", "CAST", "TYPE", "COMPARISON", "COLUMN_REF"})
 """Expressions of arguments; a name before `:=` is a COMPARISON of a COLUMN_REF."""
 _PURE: Final = frozenset({"list_value", "-", "+", "*", "/", "||"})
@@ -161,18 +161,18 @@ def _calls(tree: Any, described: list[str]) -> Iterator[str]:
     while waiting:
         node, lambdas = waiting.pop()
         if isinstance(node, list):
-            waiting += [(one, lambdas) for one in node]
+            waiting += [(part, lambdas) for part in node]
         if not isinstance(node, dict):
             continue
         kind = node.get("type")
         _kind(node)
         lambdas += node.get("class") == "LAMBDA"
         if lambdas > _MOST_LAMBDAS:
-            raise NotAllowed(f"more than {_MOST_LAMBDAS} lambdas are in one another: give names to some by WITH")
+            raise NotAllowed(f"more than {_MOST_LAMBDAS} lambdas or arrows (->) are in one another: name some by WITH")
         if kind == "TABLE_FUNCTION":
             name = _table_function(node["function"])
             yield name
-            waiting += [(one, lambdas) for one in _arguments(node["function"])]
+            waiting += [(argument, lambdas) for argument in _arguments(node["function"])]
             if name in SERVED:
                 _constant(name, _arguments(node["function"]))
             waiting += [(value, lambdas) for name, value in node.items() if name != "function"]

@@ -28,15 +28,15 @@ def look(analysts: Iterable[tuple[int, Analyst]], line: Line, at_work: Sequence[
         line: to who started this process.
         at_work: sessions that a statement is run for, where the door does not see that by itself.
     """
-    known = list(analysts)
-    for number, analyst in known:
+    sessions = list(analysts)
+    for number, analyst in sessions:
         analyst.look()
         if analyst.is_stuck():
             line.tell(LATE, number)
             os._exit(1)
     line.beat(at_work)
-    short = [analyst for _, analyst in known if analyst.is_short]
-    if short and not at_work and all(analyst.is_idle for _, analyst in known):
+    short = [analyst for _, analyst in sessions if analyst.is_short]
+    if short and not at_work and all(analyst.is_idle for _, analyst in sessions):
         if not has_room():  # what is over took all there may be, and nothing gives it back: another process has room
             os._exit(1)
         for analyst in short:

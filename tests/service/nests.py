@@ -101,7 +101,8 @@ def nested(name: str, depth: int, inner: str = "1") -> str:
 
 _NAMES = st.text(st.sampled_from([*"aZ_ 0.", *(sign for sign in ODD if len(sign) == 1)]), min_size=1, max_size=8)
 _LEAVES = st.one_of(
-    st.integers(-9, 9**30).map(exp.Literal.number),
+    st.integers(-9, 99).map(exp.Literal.number),
+    st.integers(2**64, 9**30).map(exp.Literal.number),  # between these, rows of generate_series fill a process
     _NAMES.map(exp.Literal.string),
     _NAMES.map(lambda name: exp.column(name, quoted=True)),
     st.sampled_from([exp.null(), exp.true(), exp.Star(), exp.Placeholder(), exp.column("i", table="shown")]).map(
