@@ -116,7 +116,6 @@ class Analyst:
         notice: shown to the client.
         login: who.
         shown: what the user could see when the session began.
-        is_short: whether there was too little memory for a statement, and nobody has looked since whether there is now.
     """
 
     def __init__(self, shared: Shared, login: Login, notice: Callable[[str], None]) -> None:
@@ -130,7 +129,6 @@ class Analyst:
         self._tables: dict[Asked, str] = {}
         self._bound: dict[Asked, Columns] = {}
         self._failure: DpsqlError | None = None
-        self.is_short = False
         self._lock = threading.Lock()
         self._running: Stoppable | None = None
         self._ends = 0.0
@@ -289,9 +287,7 @@ class Analyst:
                 raise
             if self._cancelled.is_set():
                 raise Interrupted("the statement was cancelled") from None
-            is_late = time.monotonic() > self._ends
-            self.is_short |= is_late or is_out_of_memory(error) or isinstance(error, duckdb.OutOfMemoryException)
-            if is_late:
+            if time.monotonic() > self._ends:
                 raise TimedOut(f"the statement took more than {self.seconds:g} seconds") from None
             if is_out_of_memory(error):
                 raise MemoryError from None
@@ -319,11 +315,6 @@ class Analyst:
         """Whether what runs has had its time twice: no interrupt reaches it."""
         with self._lock:
             return self._running is not None and time.monotonic() > self._ends + self.seconds
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing runs, and no cursor or portal is open."""
-        return self._running is None and len(self._idle) == len(self._all)
 
     def may_stay(self, shown: Shown | None) -> bool:
         """Whether the user may still do and see what they could when the session began; newer rows are fetched.

@@ -12,7 +12,6 @@ from dpsql.errors import DpsqlError
 from .analyst import Analyst
 from .calls import Calls
 from .line import Line
-from .process import has_room
 from .workers import LATE
 
 LOOK_SECONDS: Final = 0.05
@@ -28,19 +27,12 @@ def look(analysts: Iterable[tuple[int, Analyst]], line: Line, at_work: Sequence[
         line: to who started this process.
         at_work: sessions that a statement is run for, where the door does not see that by itself.
     """
-    sessions = list(analysts)
-    for number, analyst in sessions:
+    for number, analyst in analysts:
         analyst.look()
         if analyst.is_stuck():
             line.tell(LATE, number)
             os._exit(1)
     line.beat(at_work)
-    short = [analyst for _, analyst in sessions if analyst.is_short]
-    if short and not at_work and all(analyst.is_idle for _, analyst in sessions):
-        if not has_room():  # what is over took all there may be, and nothing gives it back: another process has room
-            os._exit(1)
-        for analyst in short:
-            analyst.is_short = False
 
 
 def that_may_not_stay(sessions: Iterable[tuple[Session, Analyst]], calls: Calls) -> Iterator[tuple[Session, Analyst]]:

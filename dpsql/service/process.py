@@ -27,8 +27,6 @@ _SERVER_THREADS: Final = 130
 """Of DuckDB's server in a process of Quack's."""
 _DOOR_THREADS: Final = 250
 """Those of who is at a login, of who asks for metrics, and some more."""
-_ROOM: Final = 32 << 20
-"""Bytes without which a process can run nothing."""
 _FRONT_BYTES: Final = 1 << 30
 _PIECES_BYTES: Final = 1 << 20
 _DESCRIPTORS: Final = 1 << 16
@@ -88,16 +86,6 @@ def mapped() -> int:
     except OSError:
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def has_room() -> bool:
-    """Whether this process may still map what any statement needs."""
-    try:
-        import resource
-    except ImportError:  # Windows has none
-        return True
-    most, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    return most == resource.RLIM_INFINITY or mapped() + _ROOM < most
 
 
 def limit_memory(most: int) -> None:

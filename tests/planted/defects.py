@@ -202,7 +202,6 @@ DEFECTS = (
     Defect("a fault of ours ends the sender's session", "dpsql/service/pgwire/session.py", "        except Exception as error:\n            self.fail(error)\n", "        except DpsqlError as error:\n            self.fail(error)\n", ("tests/service/test_refusals.py",)),
     Defect("a macro that could not be read counts as nothing", "dpsql/service/copies.py", "                    del self._known[key]\n", "                    pass\n", ("tests/service/test_refusals.py",)),
     Defect("lambdas fill a process", "dpsql/service/allowlist.py", "        if lambdas > _MOST_LAMBDAS:", "        if False:", ("tests/service/test_refusals.py",)),
-    Defect("a process that is full stays", "dpsql/service/lookout.py", "        if not has_room():", "        if False:", ("tests/service/test_refusals.py",)),
     Defect("what the door refuses is in no log", "dpsql/service/pgwire/session.py", '            self._note("refused", reason(error))', "            pass", ("tests/service/test_refusals.py",)),
     Defect("columns have no number", "dpsql/service/analyst.py", "    if len(columns) > _MOST_COLUMNS:", "    if False:", ("tests/service/test_refusals.py",)),
     Defect("what a message set before its BEGIN outlives the ROLLBACK", "dpsql/service/pgwire/commands.py", "self._before = dict(self._sure.values)", "self._before = dict(self.values)", ("tests/service/test_savepoints.py",)),

@@ -20,7 +20,6 @@ from dpsql.service.pgwire.messages import Channel, Closed
 from dpsql.service.pgwire.session import Session
 from dpsql.service.sqlstate import sqlstate
 from dpsql.service.titles import titles
-from tests.processes import run_and_die
 from tests.service.nests import LISTS, NESTS, nested, statements
 from tests.service.test_workers import bank, connected
 
@@ -172,37 +171,6 @@ def test_a_macro_that_could_not_be_read_is_read_again(monkeypatch):
         patch.setattr("dpsql.service.copies.parsed", short)
         macros.written("twice", ours=True)
     assert macros.written("twice", ours=True).copies == 2
-
-
-class Short:
-    """Of an analyst, what is looked at: a statement had too little memory, and nothing runs now."""
-
-    is_short, is_idle, is_stuck = True, True, staticmethod(bool)
-
-    def look(self):
-        pass
-
-
-LOOKED_AT = """
-import resource, socket
-from dpsql.service.line import Line
-from dpsql.service.lookout import look
-from dpsql.service.process import mapped
-from tests.service.test_refusals import Short
-resource.setrlimit(resource.RLIMIT_DATA, (mapped() + {room}, resource.RLIM_INFINITY))
-ours, theirs = socket.socketpair()
-analyst = Short()
-look([(1, analyst)], Line(ours))
-assert not analyst.is_short
-raise SystemExit(7)
-"""
-
-
-@pytest.mark.medium
-def test_who_has_filled_their_process_gets_another_one():
-    """Before, every statement of theirs was refused for its memory, for as long as they came back."""
-    assert run_and_die(LOOKED_AT.format(room=1 << 30)) == 7, "it is looked at once, and goes on"
-    assert run_and_die(LOOKED_AT.format(room=1 << 24)) == 1, "it ended, and the front says why to its sessions"
 
 
 @pytest.mark.medium
