@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,13 +18,15 @@ from .catalogue import FUNCTIONS as OF_POSTGRES
 from .catalogue import TABLE_FUNCTIONS as PG_TABLE_FUNCTIONS
 from .catalogue import TEXTS
 from .copies import Macros
-from .parse_tree import open_parser, serialized
+from .parse_tree import open_parser, parsed
 from .titles import Titles, titles
 
 LONGEST: Final = 100_000
 _DEEPEST: Final = 500
 _MOST_NAMES: Final = 32
 """In a row, such as a.b.c: DuckDB binds thousands of them for minutes, and cannot be interrupted in it."""
+_MOST_LAMBDAS: Final = 10
+"""In one another: DuckDB takes twice the time and memory for each. It reads an arrow of JSON as one, too."""
 _CONSTANTS: Final = frozenset({"CONSTANT", "PARAMETER", "CAST", "TYPE", "COMPARISON", "COLUMN_REF"})
 """Expressions of arguments; a name before `:=` is a COMPARISON of a COLUMN_REF."""
 _PURE: Final = frozenset({"list_value", "-", "+", "*", "/", "||"})
@@ -97,8 +98,7 @@ class AllowList:
                 selects = _explained(sql)
             elif kind != duckdb.StatementType.SELECT:
                 raise NotAllowed(f"{kind.name} is not served: only SELECT is")
-            found = serialized(self._parser, selects)
-        tree = json.loads(found)
+            tree = parsed(self._parser, selects)
         if tree.get("error"):
             raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")
         described: list[str] = []
@@ -157,22 +157,25 @@ def _calls(tree: Any, described: list[str]) -> Iterator[str]:
         tree: of DuckDB's parser.
         described: gets the names of dp_* functions of which only the columns are asked for.
     """
-    waiting = [tree]
+    waiting = [(tree, 0)]
     while waiting:
-        node = waiting.pop()
+        node, lambdas = waiting.pop()
         if isinstance(node, list):
-            waiting.extend(node)
+            waiting += [(part, lambdas) for part in node]
         if not isinstance(node, dict):
             continue
         kind = node.get("type")
         _kind(node)
+        lambdas += node.get("class") == "LAMBDA"
+        if lambdas > _MOST_LAMBDAS:
+            raise NotAllowed(f"more than {_MOST_LAMBDAS} lambdas or arrows (->) are in one another: name some by WITH")
         if kind == "TABLE_FUNCTION":
             name = _table_function(node["function"])
             yield name
-            waiting.extend(_arguments(node["function"]))
+            waiting += [(argument, lambdas) for argument in _arguments(node["function"])]
             if name in SERVED:
                 _constant(name, _arguments(node["function"]))
-            waiting.extend(value for name, value in node.items() if name != "function")
+            waiting += [(value, lambdas) for name, value in node.items() if name != "function"]
             continue
         if kind == "BASE_TABLE":
             _table(node)
@@ -187,7 +190,7 @@ def _calls(tree: Any, described: list[str]) -> Iterator[str]:
             raise NotAllowed(f"{'.'.join(node['column_names'][:3])}.… has more than {_MOST_NAMES} names")
         elif "function_name" in node and "class" not in node:
             raise NotAllowed(f"{node['function_name']} may not be called")
-        waiting.extend(node.values())
+        waiting += [(value, lambdas) for value in node.values()]
 
 
 def _kind(node: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from dpsql.errors import DpsqlError, Interrupted
 from . import arrow
 from .allowlist import AllowList, Checked
 from .analysis import Analyses
-from .audit import Audit, NotAudited
+from .audit import Audit, NotAudited, reason
 from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Asked
@@ -28,6 +28,8 @@ from .shown_settings import VARIABLE
 _READ_ONLY: Final = "BEGIN TRANSACTION READ ONLY"
 """A second wall behind the allow-list: in it a statement changes nothing that others see."""
 _NO_MEMORY: Final = ("failed: MemoryError", "std::bad_alloc")
+_MOST_COLUMNS: Final = 4096
+"""Each takes time in proportion to their number; a message could count 32,767 of them."""
 Parameters = Sequence[Any]
 Shape = Callable[[str, Columns], str]
 """What is made of a query with columns c0, c1, … before it runs, such as texts of them."""
@@ -35,6 +37,10 @@ Shape = Callable[[str, Columns], str]
 
 class TimedOut(DpsqlError):
     """The statement took longer than it may."""
+
+
+class TooWide(DpsqlError):
+    """The statement has more columns than are sent."""
 
 
 class Stoppable(Protocol):
@@ -162,7 +168,7 @@ class Analyst:
                 checked = self._shared.allowlist.check(sql)
         except Exception as error:
             with suppress(DpsqlError):  # the log is full: nothing runs, so nothing has to be in it
-                self._shared.audit({**event, "event": "refused", "reason": str(error).splitlines()[0][:300]})
+                self._shared.audit({**event, "event": "refused", "reason": reason(error)})
             raise
         try:
             self._shared.audit({**event, "event": "statement"})
@@ -170,6 +176,14 @@ class Analyst:
             if checked.calls:
                 raise NotAudited("the audit log cannot be written, so nothing is charged: tell the owner") from None
         return checked
+
+    def note(self, event: dict[str, Any]) -> None:
+        """Have a line of the audit log about what this user sent.
+
+        Raises:
+            DpsqlError: it cannot be written.
+        """
+        self._shared.audit({"user": self.login.user, **event})
 
     def columns(self, checked: Checked, parameters: Parameters | None = None) -> Columns:
         """The columns of a statement that does not run."""
@@ -268,7 +282,9 @@ class Analyst:
             yield
             if self._cancelled.is_set():
                 raise Interrupted("the statement was cancelled")
-        except (duckdb.Error, RuntimeError, OSError) as error:
+        except (duckdb.Error, RuntimeError, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, RecursionError):
+                raise
             if self._cancelled.is_set():
                 raise Interrupted("the statement was cancelled") from None
             if time.monotonic() > self._ends:
@@ -277,7 +293,7 @@ class Analyst:
                 raise MemoryError from None
             if isinstance(error, duckdb.Error):
                 raise
-            raise DpsqlError("the rows could not be read to their end") from None
+            raise DpsqlError("the rows could not be read to their end: is each text in them UTF-8?") from None
         finally:
             with self._lock:
                 self._running = None
@@ -370,4 +386,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 def _described(slot: Slot, checked: Checked, parameters: Parameters | None) -> Columns:
     """The columns of a statement, as they are to be called."""
     columns = arrow.described(slot.cursor, checked.sql, parameters)
+    if len(columns) > _MOST_COLUMNS:
+        raise TooWide(f"the statement has {len(columns)} columns: {_MOST_COLUMNS} is the most")
     return columns if checked.titles is None else checked.titles.of(columns)

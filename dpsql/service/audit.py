@@ -10,6 +10,7 @@ from dpsql.errors import DpsqlError
 
 _MOST_ARGUMENTS: Final = 40
 _LONG_NAME: Final = 60
+_LONG_REASON: Final = 300
 _LONG_ARGUMENT: Final = 2000
 
 
@@ -26,6 +27,11 @@ def unwatched(event: dict[str, Any]) -> None:
 
 class NotAudited(DpsqlError):
     """The audit log cannot be written. Nothing was charged."""
+
+
+def reason(error: BaseException) -> str:
+    """Why a statement is refused: one line."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:_LONG_REASON]
 
 
 def said(request: Mapping[str, Any]) -> dict[str, Any]:

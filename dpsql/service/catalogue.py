@@ -49,7 +49,7 @@ VIEWS: Final = {
     "1663 AS dattablespace, 'c' AS datlocprovider, NULL AS daticulocale",
     "pg_tablespace": "SELECT 1663 AS oid, 'pg_default' AS spcname, 10 AS spcowner, NULL AS spcacl",
     "pg_am": "SELECT 2 AS oid, 'heap' AS amname, 't' AS amtype",
-    "pg_class": "SELECT 20000 + table_oid AS oid, table_name AS relname, 2200 AS relnamespace, 0 AS reltype, "
+    "pg_class": "SELECT 1259 AS tableoid, 20000 + table_oid AS oid, table_name AS relname, 2200 AS relnamespace, 0 AS reltype, "
     "0 AS reloftype, 10 AS relowner, 2 AS relam, 0 AS reltablespace, 0 AS relpages, -1::FLOAT AS reltuples, "
     "0 AS reltoastrelid, false AS relhasindex, false AS relisshared, 'p' AS relpersistence, "
     "CASE WHEN protected THEN 'f' ELSE 'r' END AS relkind, "
@@ -86,6 +86,11 @@ _READABLE: Final = (
     "({0}::VARCHAR = dpsql_f.oid::VARCHAR OR replace(split_part({0}::VARCHAR, '.', -1), '\"', '') = dpsql_f.relname))"
 )
 """Whether a table, which has a name or a number, is none of the protected ones."""
+_SEEN: Final = (
+    *("table", "type", "function", "operator", "opclass", "opfamily", "conversion", "collation", "statistics_obj"),
+    *("ts_config", "ts_dict", "ts_parser", "ts_template"),
+)
+"""Kinds of objects of which PostgreSQL says whether one is found without its schema's name."""
 _MACROS: Final = (
     *shown_settings.MACROS,
     "pg_advisory_unlock_all() AS NULL::VARCHAR",
@@ -100,11 +105,10 @@ _MACROS: Final = (
     "current_schemas(x) AS CASE WHEN x THEN ['pg_catalog', 'main'] ELSE ['main'] END",
     "version() AS 'PostgreSQL " + VERSION + " (dpsql)'",
     "pg_get_userbyid(x) AS 'dpsql'",
-    "pg_table_is_visible(x) AS true",
-    "pg_type_is_visible(x) AS true",
-    "pg_collation_is_visible(x) AS true",
-    "pg_opclass_is_visible(x) AS true",
-    "pg_function_is_visible(x) AS true",
+    *(f"pg_{kind}_is_visible(x) AS true" for kind in _SEEN),
+    "getdatabaseencoding() AS 'UTF8'",
+    "pg_tablespace_size(x) AS 0",
+    "array_remove(a, x) AS list_filter(a, lambda y: y IS DISTINCT FROM x)",
     "pg_is_in_recovery() AS false",
     "pg_backend_pid() AS 0",
     "pg_encoding_to_char(x) AS 'UTF8'",
@@ -171,6 +175,8 @@ TABLE_FUNCTIONS: Final = {
     "pg_get_keywords": "() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode, "
     "keyword_category AS catdesc FROM duckdb_keywords()",
     "pg_options_to_table": "(a) AS TABLE SELECT '' AS option_name, '' AS option_value WHERE false",
+    "pg_partition_tree": "(a) AS TABLE SELECT ''::VARCHAR AS relid, ''::VARCHAR AS parentrelid, true AS isleaf, "
+    "0 AS level WHERE false",
     **_TABLES_MEANT,
 }
 """Postgres' table functions of the schema `pgx`."""
@@ -201,8 +207,8 @@ _SCHEMA: Final = {
 }
 _JOINED: Final = "'date', 'time', 'timetz', 'timestamp', 'timestamptz', 'interval', 'numeric', 'uuid', 'record'"
 """Types whose functions have an underscore in their names, such as date_in."""
-_SYSTEM: Final = "xmin"
-"""A column that each table of PostgreSQL's has beside those that it lists, and programs read."""
+_SYSTEM: Final = {"xmin": "BIGINT", "tableoid": "BIGINT"}
+"""Columns that each table of PostgreSQL's has beside those that it lists, and programs read."""
 _SPOKEN: Final = (
     ("dp_query", "sql, epsilon => …", "noisy answers of a query, with their errors"),
     ("dp_synthesize", "table, epsilon => …", "a synthetic table with the columns of its source"),
@@ -227,7 +233,7 @@ def make(connection: duckdb.DuckDBPyConnection, served: Sequence[Mapping[str, An
     made = []
     for schema, columns_of in relations().items():
         for name, real in columns_of.items():
-            columns = {**real, _SYSTEM: "BIGINT"} if next(iter(real)) == "oid" else real
+            columns = {**real, **_SYSTEM} if next(iter(real)) == "oid" else real
             text = own[schema].get(name)
             if text is None:
                 empty = ", ".join(f"NULL::{kind} AS {quote(column)}" for column, kind in columns.items())

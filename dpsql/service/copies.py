@@ -6,14 +6,13 @@ has the product.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .parse_tree import open_parser, serialized
+from .parse_tree import open_parser, parsed
 
 _HEAD: Final = re.compile(r"\(([\w, ]*)\) AS ")
 _OF_DUCKDB: Final = """
@@ -63,15 +62,23 @@ class Macros:
         key = (ours, name)
         with self._lock:
             if key not in self._known:
-                most = self._known[key] = Written()  # what calls itself is another of its name, or none that runs
-                for parameters, text in self._forms.get(key, ()):
-                    nodes = list(self._expressions(self._tree(text)))
-                    of = [sum(many for node, many in nodes if node.get("column_names") == [one]) for one in parameters]
-                    size = sum(many for _, many in nodes)
-                    least = 2 if size >= _VIEW else 1  # queries in one another take more than their number
-                    most = Written(max([most.copies, least, *of]), max(most.size, size))
-                self._known[key] = most
+                self._known[key] = Written()  # what calls itself is another of its name, or none that runs
+                try:
+                    self._known[key] = self._looked_up(key)
+                except BaseException:  # such as too little memory: the next one looks again
+                    del self._known[key]
+                    raise
             return self._known[key]
+
+    def _looked_up(self, key: tuple[bool, str]) -> Written:
+        most = Written()
+        for parameters, text in self._forms.get(key, ()):
+            nodes = list(self._expressions(self._tree(text)))
+            of = [sum(many for node, many in nodes if node.get("column_names") == [one]) for one in parameters]
+            size = sum(many for _, many in nodes)
+            least = 2 if size >= _VIEW else 1  # queries in one another take more than their number
+            most = Written(max([most.copies, least, *of]), max(most.size, size))
+        return most
 
     def size(self, tree: Any) -> int:
         """Expressions of a tree of DuckDB's parser, once all macros are written out."""
@@ -79,9 +86,7 @@ class Macros:
 
     def _tree(self, text: str) -> Any:
         """DuckDB's tree of a macro's text. In it a CASE of a value has the value once for each arm."""
-        tree = json.loads(serialized(self._parser, f"SELECT {text}"))
-        assert not tree["error"], text
-        return tree["statements"]
+        return parsed(self._parser, f"SELECT {text}")["statements"]
 
     def _expressions(self, tree: Any) -> Iterator[tuple[dict[str, Any], int]]:
         """Every expression, and how often it is written; for a call, all that stands in its place, too."""

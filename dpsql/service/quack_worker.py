@@ -43,7 +43,7 @@ from .nursery import again, nurse
 from .options import Options
 from .process import limit_memory, mapped, most_of_user
 from .quack_messages import NotQuack, Request
-from .sqlstate import message
+from .sqlstate import is_unexpected, message, place_of
 from .tokens import first_word
 from .workers import ENDED
 
@@ -221,6 +221,9 @@ class QuackServer:
                     raise DpsqlError(session.ended)
                 return self._of_catalogue(session, sql) or self._run(session, sql)
             except Exception as error:
+                if is_unexpected(error):
+                    with suppress(DpsqlError):  # nothing was charged that has to be in the log
+                        session.analyst.note({"event": "fault", "statement": sql, "reason": place_of(error)})
                 return f"SELECT error({_literal(message(error))})"
 
     def _of_catalogue(self, session: _Session, sql: str) -> str | None:

@@ -12,7 +12,9 @@ from .from_postgres import prepared
 from .postgres_functions import SAME_NAMES
 from .tokens import Token, tokens
 
-_NAMES: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regoper", "regrole", "regnamespace"})
+_NAMES: Final = frozenset(
+    {"regclass", "regtype", "regproc", "regprocedure", "regoper", "regrole", "regnamespace"}
+) | frozenset({"regoperator", "regcollation", "regconfig", "regdictionary"})
 _TYPE_NUMBERS: Final = frozenset({"prorettype", "atttypid", "typelem", "typbasetype", "oid"})
 """Columns of the catalogue with the number of a type."""
 _TEXTS: Final = frozenset({"name", "unknown", "bpchar", "cstring", "oidvector", "int2vector"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import PurePath
 from typing import Final
 
 import duckdb
@@ -9,9 +11,10 @@ import duckdb
 from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 
 from .allowlist import NotAllowed
-from .analyst import TimedOut, is_out_of_memory
+from .analyst import TimedOut, TooWide, is_out_of_memory
 from .audit import NotAudited
 from .calls import KeeperLost, Refused
+from .parse_tree import TooDeep
 from .protected_names import RowsNotServed, without_suggestion
 
 _OF_KEEPER: Final = {
@@ -68,6 +71,12 @@ def sqlstate(error: BaseException) -> str:
         return "22012"
     if isinstance(error, duckdb.InvalidInputException) and _SETTING in str(error):
         return "42704"
+    if isinstance(error, TooWide):
+        return "54011"
+    if isinstance(error, TooDeep | RecursionError):
+        return "54001"
+    if not isinstance(error, DpsqlError | duckdb.Error):
+        return "XX000"
     return next((code for kind, code in _OF_DUCKDB if isinstance(error, kind)), "P0001")
 
 
@@ -81,4 +90,19 @@ def message(error: BaseException) -> str:
         return "canceling statement due to user request; what was charged is kept, the same call goes on from it"
     if isinstance(error, DpsqlError):
         return str(error)
-    return f"internal error ({type(error).__name__})"
+    if isinstance(error, RecursionError):
+        return "the statement has too many parts inside one another: give names to some by WITH"
+    return f"internal error ({type(error).__name__}): the statement is refused, and the session goes on; ask otherwise"
+
+
+def is_unexpected(error: BaseException) -> bool:
+    """Whether an error is none that dpsql or DuckDB refuses something with, and so a fault of this package."""
+    return not isinstance(error, DpsqlError | duckdb.Error | MemoryError)
+
+
+def place_of(error: BaseException) -> str:
+    """The class of an error and the line of this package that it comes from: its text may quote what a user sent."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if PurePath(__file__).parents[1] in PurePath(frame.filename).parents]
+    shown = f"{PurePath(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "elsewhere"
+    return f"{type(error).__name__} in {shown}"

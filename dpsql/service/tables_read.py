@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
@@ -10,7 +9,7 @@ from typing import Any, Final
 import duckdb
 
 from .allowed import TABLE_FUNCTIONS
-from .parse_tree import open_parser, serialized
+from .parse_tree import TooDeep, open_parser, parsed
 
 _CATALOGUE: Final = frozenset({"pgx", "pgi", "pg_catalog", "information_schema"})
 """Schemas without a row of a table. The first two stand for the others in a statement that runs."""
@@ -26,9 +25,9 @@ def reads_catalogue_alone(statement: str) -> bool:
     A dp_* function is no table, because the keeper's log has its call.
     """
     try:
-        tree = json.loads(serialized(_parser(), statement))
+        tree = parsed(_parser(), statement)
         return not tree.get("error") and not any(_is_table(node, scope) for node, scope in _nodes(tree["statements"]))
-    except (duckdb.Error, ValueError, RecursionError):
+    except (duckdb.Error, ValueError, TooDeep):
         return False
 
 

@@ -56,10 +56,7 @@ class Titles:
 
 def titles(tree: Sequence[Any]) -> Titles | None:
     """The names of the one statement of DuckDB's parse tree; None where they are DuckDB's."""
-    try:
-        names = tuple(_names(tree[0].get("node"))) if tree else ()
-    except RecursionError:  # it is deeper than anybody writes, and may run all the same
-        return None
+    names = tuple(_names(tree[0].get("node"))) if tree else ()
     return Titles(names) if names else None
 
 
@@ -87,31 +84,51 @@ def _selected(node: Any) -> tuple[dict[str, Any], Sequence[Any]]:
 
 
 def _name(expression: Any) -> str:
-    """What PostgreSQL calls an expression."""
+    """What PostgreSQL calls an expression: in a loop, because a text may go deeper than Python calls itself."""
+    around: list[str] = []
+    """Of each CAST and CASE on the way in, what it is called where all in it has no name."""
+    while (inner := _inside(expression)) is not None:
+        if expression.get("class") in ("CAST", "CASE"):
+            around.append(_TYPE if expression["class"] == "CAST" else "case")
+        expression = inner
+    name = _own_name(expression)
+    while around and name in (_NO_NAME, _TYPE, "case"):
+        name = around.pop()
+    return name
+
+
+def _inside(expression: Any) -> Any:
+    """The part of an expression that it is called as; None where it has a name of its own, or none."""
+    kind, form = expression.get("class"), expression.get("type")
+    if kind in ("CAST", "CASE"):
+        return None if _is_boolean(expression) else expression["child" if kind == "CAST" else "else_expr"]
+    if kind == "COLLATE":
+        return expression["child"]
+    if form in ("ARRAY_EXTRACT", "ARRAY_SLICE"):
+        return expression["children"][0]
+    first = _first_of(expression)
+    return None if first is None or first.get("alias") else first
+
+
+def _own_name(expression: Any) -> str:
     kind, form = expression.get("class"), expression.get("type")
     if kind == "COLUMN_REF":
         return str(expression["column_names"][-1])
     if kind in ("FUNCTION", "WINDOW") and not expression.get("is_operator"):
         name = str(expression.get("function_name", "")).lower()
         return _FUNCTIONS.get(name, name)
-    if kind in ("CAST", "CASE") and not _is_boolean(expression):
-        inner = _name(expression["child" if kind == "CAST" else "else_expr"])
-        return inner if inner not in (_NO_NAME, _TYPE, "case") else _TYPE if kind == "CAST" else "case"
-    if kind == "COLLATE":
-        return _name(expression["child"])
-    if form in ("ARRAY_EXTRACT", "ARRAY_SLICE"):
-        return _name(expression["children"][0])
     if kind == "SUBQUERY":
-        return _of_subquery(expression)
+        first = _first_of(expression)
+        return str(first["alias"]) if first else _SUBQUERIES.get(str(expression.get("subquery_type")), _NO_NAME)
     return _OPERATORS.get(str(form), _NO_NAME)
 
 
-def _of_subquery(expression: Any) -> str:
-    if expression.get("subquery_type") != "SCALAR":
-        return _SUBQUERIES.get(str(expression.get("subquery_type")), _NO_NAME)
+def _first_of(expression: Any) -> Any:
+    """The first column of a subquery that stands for a value; None of anything else."""
+    if expression.get("class") != "SUBQUERY" or expression.get("subquery_type") != "SCALAR":
+        return None
     _, expressions = _selected(expression["subquery"].get("node"))
-    first = expressions[0] if expressions else {}
-    return str(first["alias"]) if first.get("alias") else _name(first)
+    return expressions[0] if expressions else None
 
 
 def _is_boolean(cast: Any) -> bool:

@@ -29,6 +29,7 @@ from .pgwire.holdings import OF_A_USER, Holdings
 from .pgwire.messages import LONGEST, BadMessage, Channel, Closed, text
 from .pgwire.session import Session
 from .process import limit_memory, most_of_user
+from .sqlstate import message, place_of
 from .workers import ENDED, LEAVE
 
 MORE, WHOLE, OVER = b"m", b"w", b"Z"
@@ -131,6 +132,10 @@ class _Client:
             self._say("58000", str(error))
         except (Closed, OSError):
             pass
+        except Exception as error:  # a fault of this package: what is said of a statement is said of its session
+            with suppress(DpsqlError):
+                self._worker.shared.audit({"event": "fault", "user": self._told["user"], "reason": place_of(error)})
+            self._say("XX000", message(error))
         finally:
             self.end()
 

@@ -3,7 +3,8 @@
 Two hostile users send statements, values, cursors, settings and questions that are nested, long, quadratic or recursive:
 see `front_texts`. A third user asks all the while. Printed are how many texts ended how, how long the third user waited,
 the memory of the processes, and what was charged. Ends with 1 if the front or the keeper ended, the third user had to wait
-longer than a statement may take in one of 100 times, memory grew, or anything was charged twice.
+longer than a statement may take in one of 100 times, memory grew, anything was charged twice, or a text met a fault of
+ours. A session that ended without a word is printed alone: a process that ends amid a row can say none.
 """
 
 from __future__ import annotations
@@ -45,6 +46,16 @@ MOST_MIB = {
 LATE = "another user waited longer than a statement may take"
 UNANSWERED = "a user has no answer, or another one"
 HOSTILE, QUIET = ("mallory", "oscar"), "quinn"
+FAULT = "a fault of ours was met"
+ENDED = "a session ended that should have gone on"
+ENDS = {
+    "54001": "ended their own process",
+    "57014": "were ended at twice the time",
+    "53200": "ended their session: there was no room for what it keeps",
+    "08P01": "ended their session: a message was longer than it may be",
+    "57P03": "came while the keeper was starting",
+}
+"""What may end a session, by its code. A connection that ends without a word is in none of them."""
 EPSILON = 0.05
 ASKED = f"SELECT * FROM dp_query('SELECT count(*) AS n FROM t', epsilon => {EPSILON})"
 
@@ -86,7 +97,10 @@ class Trial:
                 act(connection, draw, functions)
                 self.outcomes["whole"] += 1
             except (psycopg.Error, ValueError, OverflowError) as error:  # some of what is drawn psycopg does not send
-                self.outcomes[ending(connection, error)] += 1
+                how = ending(connection, error)
+                self.outcomes[how] += 1
+                if how in (FAULT, ENDED):
+                    print(f"{how}: {type(error).__name__}: {error!s:.300}", flush=True)
             connection = self.alive(user, connection)
         self.charge(user, connection)
 
@@ -157,9 +171,8 @@ def mebibytes(process: int) -> int:
 def ending(connection: psycopg.Connection[Any], error: Exception) -> str:
     """How something ended that was not answered."""
     if not connection.broken:
-        return "refused"
-    ends = {"54001": "ended their own process", "57014": "were ended at twice the time"}
-    return ends.get(getattr(error, "sqlstate", None) or "", "ended their session")
+        return FAULT if getattr(error, "sqlstate", None) == "XX000" else "refused"
+    return ENDS.get(getattr(error, "sqlstate", None) or "", ENDED)
 
 
 def tried(texts: int, seed: int, minutes: float, say: Callable[[str], None]) -> Counter[str]:
@@ -195,7 +208,7 @@ def tried(texts: int, seed: int, minutes: float, say: Callable[[str], None]) -> 
     return +trial.outcomes
 
 
-BAD = ("the front or the keeper ended", LATE, "memory grew", UNANSWERED, "charged twice")
+BAD = ("the front or the keeper ended", LATE, "memory grew", UNANSWERED, "charged twice", FAULT)
 
 
 def texts_at_the_door(times: int) -> Counter[str]:

@@ -51,6 +51,9 @@ def test_settings_go_back_with_what_fails(served, real):
         "SET TIME ZONE 6", "RELEASE a", "SET statement_timeout = '8s'", "SELECT nope", "COMMIT", "BEGIN", "SET TIME ZONE 8", "RESET statement_timeout",
         "ROLLBACK", "BEGIN; SET TIME ZONE 7; SAVEPOINT a; SET TIME ZONE 8; ROLLBACK TO a; COMMIT",
         "SET TIME ZONE 9; SELECT nope", "SET TIME ZONE 10; SELECT 1", "SET TIME ZONE 11; SET TIME ZONE 'Nope/Zone'",
+        "SET TIME ZONE 11; BEGIN; ROLLBACK", "SET TIME ZONE 11; ROLLBACK", "SET TIME ZONE 3; BEGIN; SET TIME ZONE 4; COMMIT",
+        "SET TIME ZONE 5; BEGIN; SELECT nope", "ROLLBACK", "SET TIME ZONE 6; COMMIT; SET TIME ZONE 7; ROLLBACK",
+        "SET TIME ZONE 8; BEGIN", "SET TIME ZONE 9", "ROLLBACK", "SET TIME ZONE 2; BEGIN; SAVEPOINT a; SET TIME ZONE 1; ROLLBACK TO a; COMMIT",
     ]  # fmt: skip
     with psycopg.connect(served.dsn(), autocommit=True) as ours:
         for message in messages:

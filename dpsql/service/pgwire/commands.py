@@ -10,7 +10,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.service.server_settings import REPORTED, server_settings
 from dpsql.service.tokens import tokens
 
-from .failed import Failed
+from .failed import ABORTED, Failed
 from .served_settings import DEFAULT, REPEATED, ROLES, check, check_role, is_custom, known, of_startup, seconds
 from .zones import Zone, of_interval, zone
 
@@ -36,7 +36,7 @@ _TAGS: Final = {
 _BEGIN, _END = ("BEGIN", "START"), ("COMMIT", "END", "ROLLBACK", "ABORT")
 _MOST_SETTINGS: Final = 100
 """Of a client's. Names of its own, such as `myapp.user`, are kept, too."""
-_ABORTED: Final = "current transaction is aborted, commands ignored until end of transaction block"
+_IS_ABORTED: Final = "current transaction is aborted, commands ignored until end of transaction block"
 _LONGEST_NAME: Final = 63
 _LONGEST_VALUE: Final = 200
 _DUCKDB_SHOWS: Final = frozenset({"TABLES", "ALL", "DATABASES", ""})
@@ -151,7 +151,7 @@ class Settings:
             Failed: it has.
         """
         if self.transaction == "E":
-            raise Failed("25P02", _ABORTED)
+            raise Failed(ABORTED, _IS_ABORTED)
 
     def fail(self) -> None:
         """A statement failed: its transaction has, or what was set beside it in one message is undone."""
@@ -184,12 +184,12 @@ class Settings:
             said.savepoint = _unquoted(found[-1]) if found[-1].startswith('"') else found[-1].lower()
         elif word in _BEGIN:
             if self.transaction == "I":
-                self._before = dict(self.values)
+                self._before = dict(self._sure.values)  # what the message set before belongs to the transaction
             self.transaction = "T"
         elif word in _END:
             said.tag = "ROLLBACK" if self.transaction == "E" else said.tag
-            if said.tag == "ROLLBACK" and self.transaction != "I":
-                self.values = self._before
+            if said.tag == "ROLLBACK":
+                self.values = dict(self._sure.values) if self.transaction == "I" else self._before
             self._local.clear()
             self.transaction = "I"
             self.end()

@@ -87,6 +87,7 @@ class Extended:
     def _parse(self, reader: Reader) -> None:
         name, whole, declared = reader.text(), reader.text(), reader.int32s()
         check_length(whole)
+        self._session.subject = whole
         sql = trimmed(whole)
         if name and name in self._prepared:
             raise Failed("42P05", f'prepared statement "{name}" already exists')
@@ -129,6 +130,7 @@ class Extended:
         prepared = self._prepared.get(source)
         if prepared is None:
             raise Failed("26000", f'prepared statement "{source}" does not exist')
+        self._session.subject = prepared.sql
         forms, raw, results = reader.int16s(), reader.values(), reader.int16s()
         if len(raw) != len(prepared.oids):
             raise BadMessage(f"{len(raw)} parameters are given, the statement has {len(prepared.oids)}")
@@ -248,6 +250,7 @@ class Extended:
     def _portal(self, name: str) -> Portal:
         if name not in self._portals:
             raise Failed("34000", f'portal "{name}" does not exist')
+        self._session.subject = self._portals[name].prepared.sql
         return self._portals[name]
 
     def _close(self, reader: Reader) -> None:

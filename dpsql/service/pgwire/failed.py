@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+ABORTED: Final = "25P02"
+"""The code of whatever comes after a statement that failed, until its transaction ends."""
+
 
 class Failed(Exception):
     """See the module.

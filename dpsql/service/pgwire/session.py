@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import duckdb
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 
 from dpsql.errors import DpsqlError
 from dpsql.service.allowlist import check_length
 from dpsql.service.analyst import Analyst
+from dpsql.service.audit import reason
 from dpsql.service.options import Options
 from dpsql.service.respell import respelled
-from dpsql.service.sqlstate import message, sqlstate
+from dpsql.service.sqlstate import is_unexpected, message, place_of, sqlstate
 from dpsql.service.tokens import tokens, trimmed
 
 from .commands import Said, Settings
 from .copying import Copy
 from .cursors import Declared
 from .extended import Extended, tag_of
-from .failed import Failed
+from .failed import ABORTED, Failed
 from .holdings import OF_A_SESSION, Holdings
 from .messages import BadMessage, Channel, Closed, row_description, text
 from .results import Formats
-
-WRONG = (
-    DpsqlError,
-    duckdb.Error,
-    BadMessage,
-    Failed,
-    RuntimeError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    MemoryError,
-)
-"""What ends a statement and not the session."""
 
 
 class Session:
@@ -48,6 +36,8 @@ class Session:
         """Settings that were reported, by name."""
         self._extended = Extended(self)
         self._skipping = False
+        self.subject = ""
+        """The statement that is being answered, as the client sent it."""
 
     def serve(self) -> None:
         """Answer until the client leaves."""
@@ -58,7 +48,9 @@ class Session:
                 raise Closed
             if kind == b"Q":
                 self._skipping = False
-                self._query(payload)
+                self._answered(self._query, payload)
+                self._extended.sync()
+                self.ready()
             elif kind == b"S":
                 self._skipping = False
                 self._extended.sync()
@@ -68,7 +60,7 @@ class Session:
             elif kind in (b"d", b"c", b"f"):  # of a COPY that was refused
                 continue
             elif not self._skipping:
-                self._extend(kind, payload)
+                self._skipping = not self._answered(partial(self._extended.take, kind), payload)
 
     def ready(self) -> None:
         """Say that the next statement may come."""
@@ -76,15 +68,33 @@ class Session:
         self.channel.send(b"Z", self.settings.transaction.encode())
         self.channel.flush()
 
-    def fail(self, error: BaseException) -> None:
-        """Tell an error."""
+    def _answered(self, answer: Callable[[bytes], None], payload: bytes) -> bool:
+        """Whether a message was answered: what goes wrong in it, whatever it is, ends the statement alone."""
+        self.subject = ""
+        try:
+            answer(payload)
+        except Closed:
+            raise
+        except Exception as error:
+            self.fail(error)
+            return False
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """Tell an error, and the owner of one that nothing else has a line of."""
         self.settings.fail()
-        code = (
-            error.code if isinstance(error, Failed) else "08P01" if isinstance(error, BadMessage) else sqlstate(error)
-        )
-        shown = str(error) if isinstance(error, Failed | BadMessage) else message(error)
-        self.channel.error(code, shown)
+        code = error.code if isinstance(error, Failed) else "08P01" if isinstance(error, BadMessage) else ""
+        self.channel.error(code or sqlstate(error), str(error) if code else message(error))
+        if code and code != ABORTED:
+            self._note("refused", reason(error))
+        elif not code and is_unexpected(error):
+            self._note("fault", place_of(error))
         self.report()
+
+    def _note(self, event: str, words: str) -> None:
+        """Have a line of the audit log; where it cannot be written, nothing was charged that has to be in it."""
+        with suppress(DpsqlError):
+            self.analyst.note({"event": event, "statement": self.subject, "reason": words})
 
     def set_out(self) -> None:
         """A statement begins: it has the time, the time zone and the notices that the client has set."""
@@ -120,20 +130,17 @@ class Session:
     def _query(self, payload: bytes) -> None:
         try:
             sql = payload.removesuffix(b"\0").decode()
-            check_length(sql)
-            if "\0" in sql:
-                raise BadMessage("a statement ends at its first zero byte")
-            statements = list(split(sql))
-            if not statements:
-                self.channel.send(b"I")
-            for statement in statements:
-                self._statement(statement)
         except UnicodeDecodeError:
-            self.fail(BadMessage("the statement is not UTF-8"))
-        except WRONG as error:
-            self.fail(error)
-        self._extended.sync()
-        self.ready()
+            raise BadMessage("the statement is not UTF-8") from None
+        check_length(sql)
+        if "\0" in sql:
+            raise BadMessage("a statement ends at its first zero byte")
+        statements = list(split(sql))
+        if not statements:
+            self.channel.send(b"I")
+        for statement in statements:
+            self.subject = statement
+            self._statement(statement)
 
     def _statement(self, sql: str) -> None:
         declared = Declared.of(sql)
@@ -179,15 +186,6 @@ class Session:
             self.channel.send(b"T", row_description([(said.row[0], 25, -1, -1, 0)]))
             self.channel.send(b"D", one_value(said.row[1]))
         self.said(said)
-
-    # --- the extended protocol --------------------------------------------------------------------------------------
-
-    def _extend(self, kind: bytes, payload: bytes) -> None:
-        try:
-            self._extended.take(kind, payload)
-        except WRONG as error:
-            self._skipping = True
-            self.fail(error)
 
     def close(self) -> None:
         """The client has gone."""
