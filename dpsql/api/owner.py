@@ -18,6 +18,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
 from dpsql.owner.constraints import unconstrain
 from dpsql.owner.evaluate import Evaluation, evaluate
+from dpsql.owner.link_rules import state_fact
 from dpsql.owner.protect import Protected, protect
 from dpsql.owner.sharing import share
 from dpsql.owner.sources import RegisteredSource

@@ -156,7 +156,9 @@ def is_true(source: Source, attributes: Sequence[Attribute], predicate: str, cod
         InvalidArgument: it fails on them.
     """
     with empty_database() as empty:
-        return _holds(empty, source, attributes, [true_of(predicate)], at_places(attributes, codes, np.zeros(codes.shape)))
+        return _holds(
+            empty, source, attributes, [true_of(predicate)], at_places(attributes, codes, np.zeros(codes.shape))
+        )
 
 
 def true_of(predicate: str) -> str:

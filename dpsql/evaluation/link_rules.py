@@ -75,7 +75,12 @@ def parse_rule(tree: Tree, sources: Mapping[str, Source], table: str, predicate:
         _check_no_key(tree, part.table, known)
         columns.setdefault(name, []).append(known)
     parts = [
-        Part(part.name, part.table, part.role, tuple(c.name for c in sources[part.table].columns if c.name in columns[name]))
+        Part(
+            part.name,
+            part.table,
+            part.role,
+            tuple(c.name for c in sources[part.table].columns if c.name in columns[name]),
+        )
         for name, part in {OWN: Part(OWN, table, None, ()), **rows}.items()
         if name in columns
     ]
@@ -110,12 +115,12 @@ def _check_row(tree: Tree, sources: Mapping[str, Source], table: str, name: str,
     if (other := known.get(fold(name))) is not None:
         if any(step.parent == table for step in tree.path(other)):
             raise InvalidArgument(
-                f"predicate: a row of {own!r} may have many rows of {name!r} below it: state the rule of {name!r}, where "
-                f"columns of {own!r} are {own}.…"
+                f"predicate: a row of {own!r} may have many rows of {name!r} below it: state the rule of {name!r}, "
+                f"where columns of {own!r} are {own}.…"
             )
         raise InvalidArgument(
-            f"predicate: rows of {own!r} and of {name!r} belong to one row above them, and not to each other: state a "
-            "rule of each with a column of a row above"
+            f"predicate: rows of {own!r} and of {name!r} belong to one row above them, and not to each other: "
+            "state a rule of each with a column of a row above"
         )
     listed = ", ".join(part.name for part in rows.values()) or "none"
     raise InvalidArgument(
@@ -144,7 +149,7 @@ def _ordered(tree: Tree, table: str, predicate: str, parts: Sequence[Part]) -> L
         )
     if below:
         roles = tree.link_of[below[0].table].roles
-        last = max(below, key=lambda part: [role for role in roles].index(part.role))  # type: ignore[arg-type]
+        last = max(below, key=lambda part: [part.role == role for role in roles].index(True))
         return LinkRule(table, predicate, last, tuple(part for part in parts if part is not last))
     if own is None:
         raise InvalidArgument(
@@ -166,8 +171,8 @@ def attributes_of(rule: LinkRule, domains: Mapping[str, Domain]) -> list[list[At
         for name in part.columns:
             if name not in domain.by_name:
                 raise InvalidArgument(
-                    f"the rule {rule.predicate!r} names {name!r} of {part.table!r}, which is a key, excluded or computed: "
-                    "say it by columns with a domain"
+                    f"the rule {rule.predicate!r} names {name!r} of {part.table!r}, which is a key, excluded or "
+                    "computed: say it by columns with a domain"
                 )
         found.append([domain.by_name[name] for name in part.columns])
     return found
@@ -239,8 +244,8 @@ def tried(rule: LinkRule, sources: Mapping[str, Source], domains: Mapping[str, D
     size = math.prod(shape)
     if size > MOST_TUPLES:
         raise InvalidArgument(
-            f"the rule {rule.predicate!r} spans {size} tuples of values, more than {MOST_TUPLES}: state it over fewer or "
-            f"coarser columns, {taken_back(sources[rule.table], [rule.predicate])}"
+            f"the rule {rule.predicate!r} spans {size} tuples of values, more than {MOST_TUPLES}: state it over fewer "
+            f"or coarser columns, {taken_back(sources[rule.table], [rule.predicate])}"
         )
     codes = np.stack(np.unravel_index(np.arange(size), shape), axis=1)
     held = np.zeros(size, bool)
@@ -252,7 +257,9 @@ def tried(rule: LinkRule, sources: Mapping[str, Source], domains: Mapping[str, D
             rows, start = [], 0
             for part in parts:
                 inside = slice(start, start + len(part))
-                rows.append(at_places(part, codes[left, inside], np.broadcast_to(places[inside], (len(left), len(part)))))
+                rows.append(
+                    at_places(part, codes[left, inside], np.broadcast_to(places[inside], (len(left), len(part))))
+                )
                 start += len(part)
             held[left] = obeys(empty, rule, sources, domains, rows)
     regular = (codes < [attribute.regular for attribute in attributes]).all(axis=1)

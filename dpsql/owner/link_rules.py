@@ -1,4 +1,4 @@
-"""Public facts about rows beside others of their tree: an owner states them, and they hold in linked synthetic tables."""
+"""Public facts about rows beside others of their tree, which hold in linked synthetic tables: an owner states them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpsql.core.link_rule import LinkRule
 from dpsql.core.tree import Tree
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.source import Source
-from dpsql.errors import InvalidArgument
+from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.evaluation.constraints import parse_predicate
 from dpsql.evaluation.link_rules import names_other_rows, parse_rule, tried
 from dpsql.owner.constraints import constrain, tried_on
@@ -29,7 +29,12 @@ def check_fact(books: Books, source: Source, predicate: str) -> Constraint:
     """
     account_of(books, source)
     if not names_other_rows(source, predicate):
-        stated = parse_predicate(source, predicate)
+        try:
+            stated = parse_predicate(source, predicate)
+        except UnknownName:
+            if tree_of(books, source.key) is not None:  # a role, or a table, in place of a column?
+                _rule(books, source, predicate)
+            raise
         tried_on(books, source, stated)
         return stated
     rule = _rule(books, source, predicate)[0]

@@ -7,7 +7,6 @@ readers once the release is published, which is one commit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +33,7 @@ from dpsql.release.members import allowed_by_role, allowed_rows, allowed_units, 
 from dpsql.release.pipeline import Run
 from dpsql.release.rule_drawing import RuleDrawing
 from dpsql.release.ruled_rows import DrawnTable, RuledRows, Rules
-from dpsql.release.unit_drawing import Obey, TooManyRows, draw_tables
+from dpsql.release.unit_drawing import TooManyRows, draw_tables
 from dpsql.runtime.progress import Progress
 
 _LENDERS: Final = 50_000
@@ -71,8 +70,8 @@ def publish_linked(
     if units and members.tree.root == UNITS:
         lenders = model.sample(_LENDERS, generator, run.progress, allowed)
     rules = {table: dict(allowed_by_role(members, run.books, table)) for table in members.tree.tables}
-    obeying = _obeying(run, members, rules, generator)
-    tables, drawn = _drawn(members, codes, lenders, generator, run.progress, rules, None if obeying is None else obeying.obey)
+    ruling = _ruling(run, members, rules, generator)
+    tables, drawn = _drawn(members, codes, lenders, generator, run.progress, rules, ruling)
     report = dict(report)
     if drawn < len(codes):
         words = f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
@@ -83,8 +82,8 @@ def publish_linked(
     for table in members.tree.tables:
         keys[table] = _keys(members, table, tables[table], keys, generator)
         parts.append(_rows(run, members, table, tables[table], keys[table], generator))
-    if obeying is not None:
-        report["rules"] = _checked(obeying, tables)
+    if ruling is not None:
+        report["rules"] = _checked(ruling, tables)
     report["tables"] = [_stated(members, table, tables[table]) for table in members.tree.tables]
     return publication.store_tables(run.books, run.entry, parts, report)
 
@@ -96,7 +95,7 @@ def _drawn(
     generator: np.random.Generator,
     progress: Progress,
     rules: Rules,
-    obey: Obey | None,
+    ruling: RuleDrawing | None,
 ) -> tuple[dict[str, DrawnTable], int]:
     """The tables of drawn units, and of how many: noise may be larger than the numbers of children."""
     unit_row: UnitRow = members.unit_row
@@ -111,12 +110,12 @@ def _drawn(
     units = min(len(codes), most[unit_row.tree.root])
     while True:
         try:
-            return draw_tables(unit_row, codes[:units], lenders, generator, progress, most, rules, obey), units
+            return draw_tables(unit_row, codes[:units], lenders, generator, progress, most, rules, ruling), units
         except TooManyRows:
             units //= 2
 
 
-def _obeying(run: Run, members: Members, allowed: Rules, generator: np.random.Generator) -> RuleDrawing | None:
+def _ruling(run: Run, members: Members, allowed: Rules, generator: np.random.Generator) -> RuleDrawing | None:
     """What lets rows obey rules between them; None without rules."""
     rules = link_rules(members, run.books)
     if not rules:
@@ -128,13 +127,13 @@ def _obeying(run: Run, members: Members, allowed: Rules, generator: np.random.Ge
     return RuleDrawing(members.unit_row, ruled, facts, generator, run.progress)
 
 
-def _checked(obeying: RuleDrawing, tables: Mapping[str, DrawnTable]) -> list[dict[str, Any]]:
+def _checked(ruling: RuleDrawing, tables: Mapping[str, DrawnTable]) -> list[dict[str, Any]]:
     """What the release says of its rules: of how many rows each speaks, and that none breaks it.
 
     Raises:
         DpsqlError: one does, so that nothing is published.
     """
-    counted = replace(obeying.ruled, tables=tables).broken()
+    counted = ruling.beside(tables).ruled.broken()
     for rule, _, broken in counted:
         if broken:
             raise DpsqlError(

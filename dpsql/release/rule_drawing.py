@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -69,16 +70,12 @@ class RuleDrawing:
     generator: np.random.Generator
     progress: Progress
 
-    def obey(self, tables: Mapping[str, DrawnTable], drawn: Drawn) -> None:
-        """Let rows of a table obey its rules, and let later rows be able to.
+    def beside(self, tables: Mapping[str, DrawnTable]) -> RuleDrawing:
+        """The same where some tables are drawn."""
+        return replace(self, ruled=replace(self.ruled, tables=tables))
 
-        Args:
-            tables: drawn so far, that of the rows among them.
-            drawn: the rows.
-        """
-        replace(self, ruled=replace(self.ruled, tables=tables))._obey(drawn)
-
-    def _obey(self, drawn: Drawn) -> None:
+    def obey(self, drawn: Drawn) -> None:
+        """Let rows of a table obey its rules, and let later rows be able to."""
         role, work = self.ruled.tables[drawn.table].role, list[tuple[Stage, Codes]]()
         for stage in stages_of(self.unit_row.tree, drawn.table):
             at = np.flatnonzero(role == stage.number)
@@ -93,12 +90,12 @@ class RuleDrawing:
         own, later = self.ruled.of(stage), self.ruled.later(stage)
         needs = [self._needs(drawn, stage, other) for other, _ in later]
 
-        def good(some: Codes) -> Truths:
+        def good(some: Codes, *, declared: bool = True) -> Truths:
             self.progress.check()
             holds = self.ruled.obeyed(own, some)
             for (other, rules), needed in zip(later, needs, strict=True):
                 asked = np.flatnonzero(holds & needed[some])
-                holds[asked] = self.ruled.able(stage, other, rules, some[asked])
+                holds[asked] = self.ruled.able(stage, other, rules, some[asked], declared=declared)
             return holds
 
         left = at[~good(at)]
@@ -110,11 +107,13 @@ class RuleDrawing:
             left = left[~good(left)]
         left = self._borrow(drawn, stage, own, names, np.setdiff1d(at, left), left, good)
         left = self._any(drawn, stage, names, left, good)
+        left = self._any(drawn, stage, names, left, partial(good, declared=False))  # with rows below that are NULL
         if len(left):
-            words = " and ".join(dict.fromkeys(repr(r.predicate) for r in [*own, *(r for _, rs in later for r in rs)]))
+            rules = [*own, *(rule for _, listed in later for rule in listed)]
+            words = " and ".join(dict.fromkeys(repr(rule.predicate) for rule in rules))
             raise DpsqlError(
-                f"{words}: no values of {len(left)} rows of {drawn.table!r} were found for which it holds together with "
-                "the rows above and beside them. Take it back, dp_constraint(…, remove := true); then the same call "
+                f"{words}: no values of {len(left)} rows of {drawn.table!r} were found for which it holds together "
+                "with the rows above and beside them. Take it back, dp_constraint(…, remove := true); then the same call "
                 "completes the release, free"
             )
 

@@ -105,7 +105,11 @@ class RuledRows:
         """The stages after one that rules tie to it, each with those rules of which all but the subject is drawn."""
         after = stages_of(self.tree, stage.table)
         after = after[after.index(stage) + 1 :] if stage.role is not None else []
-        below = [link.child for link in self.tree.links if any(step.parent == stage.table for step in self.tree.path(link.child))]
+        below = [
+            link.child
+            for link in self.tree.links
+            if any(step.parent == stage.table for step in self.tree.path(link.child))
+        ]
         found = []
         for other in [*after, *(one for table in below for one in stages_of(self.tree, table))]:
             rules = [rule for rule in self.of(other) if self._is_last_given(rule, stage)]
@@ -176,10 +180,20 @@ class RuledRows:
         with empty_database() as empty:
             return obeys(empty, rule, self.sources, self.domains, read)
 
-    def able(self, stage: Stage, later: Stage, rules: Sequence[LinkRule], at: Codes) -> Truths:
-        """Of rows of a stage, with which a row of a later one can obey some rules."""
+    def able(
+        self, stage: Stage, later: Stage, rules: Sequence[LinkRule], at: Codes, *, declared: bool = True
+    ) -> Truths:
+        """Of rows of a stage, with which a row of a later one can obey some rules.
+
+        Args:
+            stage: of the rows.
+            later: of the other row.
+            rules: of the later one, of which all but the subject is drawn.
+            at: the rows.
+            declared: whether it must do so by declared values: NULL obeys most rules.
+        """
         names = sorted({name for rule in rules for name in rule.subject.columns})
-        codes, places = self.tuples(later, names)
+        codes, places = self.tuples(later, names, declared=declared)
         table, above = stage.table, at
         if later.table == stage.table:
             up = self.tables[stage.table].up
@@ -192,14 +206,21 @@ class RuledRows:
             count = min(len(codes) - start, max(1, _AT_ONCE // len(left)))
             holds = np.ones(len(left) * count, bool)
             for rule, rows in zip(rules, given, strict=True):
-                holds &= self._tried(rule, names, (codes, places), slice(start, start + count), [one[left] for one in rows])
+                holds &= self._tried(
+                    rule, names, (codes, places), slice(start, start + count), [one[left] for one in rows]
+                )
             left, start = left[~holds.reshape(len(left), count).any(axis=1)], start + count
         found = np.ones(len(at), bool)
         found[left] = False
         return found
 
     def _tried(
-        self, rule: LinkRule, names: Sequence[str], tuples: tuple[Codes, npt.NDArray[np.float64]], some: slice, given: list[Codes]
+        self,
+        rule: LinkRule,
+        names: Sequence[str],
+        tuples: tuple[Codes, npt.NDArray[np.float64]],
+        some: slice,
+        given: list[Codes],
     ) -> Truths:
         """For each row and each of some tuples of the subject, whether a rule holds."""
         domain, own = self.domains[rule.subject.table], [names.index(name) for name in rule.subject.columns]
@@ -219,8 +240,10 @@ class RuledRows:
                 found |= {*part.clique}
         return sorted(found)
 
-    def tuples(self, stage: Stage, names: Sequence[str]) -> tuple[Codes, npt.NDArray[np.float64]]:
-        """Values that rows of a stage can have of some columns, as codes and places in bins: declared ones first."""
+    def tuples(
+        self, stage: Stage, names: Sequence[str], *, declared: bool = False
+    ) -> tuple[Codes, npt.NDArray[np.float64]]:
+        """Values that rows of a stage can have, as codes and places in bins: declared ones first, or alone."""
         domain, wanted = self.domains[stage.table], self.tied(stage, names)
         pieces: list[tuple[tuple[str, ...], Codes]] = []
         for part in self.allowed[stage.table].get(stage.role, ()):
@@ -239,11 +262,13 @@ class RuledRows:
             for place, name in enumerate(clique)
         }
         codes = np.stack([columns[name] for name in names], axis=1)
-        declared = (codes < [domain.by_name[name].regular for name in names]).all(axis=1)
-        every = [(codes, np.full(codes.shape, place), declared) for place in _ENDS]
-        every.append((codes, self.generator.random(codes.shape), declared))
-        codes, places, declared = (np.concatenate(column) for column in zip(*every, strict=True))
-        order = np.lexsort((self.generator.random(len(codes)), ~declared))
+        is_declared = (codes < [domain.by_name[name].regular for name in names]).all(axis=1)
+        if declared and is_declared.any():
+            codes, is_declared = codes[is_declared], is_declared[is_declared]
+        every = [(codes, np.full(codes.shape, place), is_declared) for place in _ENDS]
+        every.append((codes, self.generator.random(codes.shape), is_declared))
+        codes, places, is_declared = (np.concatenate(column) for column in zip(*every, strict=True))
+        order = np.lexsort((self.generator.random(len(codes)), ~is_declared))
         return codes[order], places[order]
 
     def broken(self) -> list[tuple[LinkRule, int, int]]:

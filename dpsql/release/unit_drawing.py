@@ -11,9 +11,9 @@ Whose child a row is is decided while it is drawn. So keys that are numbered aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +24,11 @@ from dpsql.core.tree import Link, Role
 from dpsql.core.unit_row import Below, Slot, UnitRow
 from dpsql.release.drawing import coded
 from dpsql.release.lending import LEVELS, LEVELS_OF_OTHERS, Lenders
-from dpsql.release.rule_drawing import Drawn
+from dpsql.release.rule_drawing import Drawn, RuleDrawing
 from dpsql.release.ruled_rows import DrawnTable, Rules
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
-Obey = Callable[[Mapping[str, DrawnTable], Drawn], None]
-"""Lets rows of a table obey the rules between rows, given the tables drawn so far, itself among them."""
 _AT_ONCE: Final = 200_000
 """Rows that borrow together: a step that can be interrupted, and needs little memory."""
 
@@ -47,7 +45,7 @@ def draw_tables(
     progress: Progress,
     most: Mapping[str, int],
     rules: Rules,
-    obey: Obey | None = None,
+    ruling: RuleDrawing | None = None,
 ) -> dict[str, DrawnTable]:
     """The tables of a tree.
 
@@ -59,14 +57,14 @@ def draw_tables(
         progress: notified between tables.
         most: how many rows each table may have.
         rules: what is allowed of the rows of each table, by their role.
-        obey: lets rows of a table obey rules between rows; None where there are none.
+        ruling: lets rows obey rules between rows; None where there are none.
 
     Raises:
         TooManyRows: a table would have more.
     """
     levels = LEVELS if lenders is None else LEVELS_OF_OTHERS
     lenders = units if lenders is None else lenders
-    drawing = _Drawing(unit_row, units, lenders, levels, generator, progress, most, rules, obey)
+    drawing = _Drawing(unit_row, units, lenders, levels, generator, progress, most, rules, ruling)
     root = unit_row.slots[0]
     drawing.grow(root.table, drawing.own[0], np.arange(len(units)), None, np.full(len(units), -1))
     return drawing.tables
@@ -90,7 +88,7 @@ class _Drawing:
     progress: Progress
     most: Mapping[str, int]
     rules: Rules
-    obey: Obey | None
+    ruling: RuleDrawing | None
     tables: dict[str, DrawnTable] = field(default_factory=dict)
     own: list[Codes] = field(init=False)
     there: list[npt.NDArray[np.bool_]] = field(init=False)
@@ -108,7 +106,8 @@ class _Drawing:
             table: whose rows they are.
             rows: codes of its columns and numbers of children.
             unit: the unit whose first row of that table it is, -1 where it was lent.
-            up, role: see `DrawnTable`.
+            up: see `DrawnTable`.
+            role: likewise.
         """
         self.progress.check()
         if len(rows) > self.most[table]:
@@ -119,8 +118,8 @@ class _Drawing:
         self.tables[table] = DrawnTable(rows[:, :columns], mine, up, role)
         below = self.unit_row.below(table)
         counts = {one: np.asarray(frame[f"t{columns + place}"], np.int64) for place, one in enumerate(below)}
-        if self.obey is not None:
-            self.obey(self.tables, Drawn(table, rows, mine, counts))
+        if self.ruling is not None:
+            self.ruling.beside(self.tables).obey(Drawn(table, rows, mine, counts))
         for link in self.unit_row.tree.children(table):
             one = np.ones(len(rows), np.int64)
             roles = {role: one if role.always else counts[Below(link, role)] for role in link.roles}

@@ -16,7 +16,6 @@ from dpsql.core.domain import Attribute, Domain, attribute_from, fields_of
 from dpsql.engines.source_path import Above, reached
 from dpsql.errors import InvalidArgument
 
-
 ACROSS: Final = ""
 """What no column is called: listed first among those of a fact that speaks of other tables' rows, too."""
 
