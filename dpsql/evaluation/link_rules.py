@@ -124,8 +124,8 @@ def _check_row(tree: Tree, sources: Mapping[str, Source], table: str, name: str,
         )
     listed = ", ".join(part.name for part in rows.values()) or "none"
     raise InvalidArgument(
-        f"predicate: {name!r} is no row that a rule of {own!r} can name; these are: {listed}. They are the tables above "
-        "it, and the roles of its rows and of those right below"
+        f"predicate: {name!r} is no row that a rule of {own!r} can name; these are: {listed}. They are the tables "
+        "above it, and the roles of its rows and of those right below"
     )
 
 
@@ -238,7 +238,24 @@ def tried(rule: LinkRule, sources: Mapping[str, Source], domains: Mapping[str, D
     Raises:
         InvalidArgument: they are too many, it fails on them, or it holds of no declared values.
     """
-    parts = attributes_of(rule, {table: domain.inner for table, domain in domains.items()})
+    inner = {table: domain.inner for table, domain in domains.items()}
+    held = held_tuples(rule, sources, inner)
+    declared = tuple(slice(0, one.regular) for part in attributes_of(rule, inner) for one in part)
+    if not held[declared].any():
+        raise InvalidArgument(
+            f"no declared values satisfy {rule.predicate!r}: correct the domains, "
+            f"{taken_back(sources[rule.table], [rule.predicate])}"
+        )
+    return held.size, int(held.sum())
+
+
+def held_tuples(rule: LinkRule, sources: Mapping[str, Source], domains: Mapping[str, Domain]) -> npt.NDArray[np.bool_]:
+    """For each tuple of codes of what a rule names, part by part, whether it holds somewhere in their bins.
+
+    Raises:
+        InvalidArgument: they are too many, or it fails on them.
+    """
+    parts = attributes_of(rule, domains)
     attributes = [attribute for part in parts for attribute in part]
     shape = [attribute.size for attribute in attributes]
     size = math.prod(shape)
@@ -257,15 +274,8 @@ def tried(rule: LinkRule, sources: Mapping[str, Source], domains: Mapping[str, D
             rows, start = [], 0
             for part in parts:
                 inside = slice(start, start + len(part))
-                rows.append(
-                    at_places(part, codes[left, inside], np.broadcast_to(places[inside], (len(left), len(part))))
-                )
+                at = np.broadcast_to(places[inside], (len(left), len(part)))
+                rows.append(at_places(part, codes[left, inside], at))
                 start += len(part)
             held[left] = obeys(empty, rule, sources, domains, rows)
-    regular = (codes < [attribute.regular for attribute in attributes]).all(axis=1)
-    if not held[regular].any():
-        raise InvalidArgument(
-            f"no declared values satisfy {rule.predicate!r}: correct the domains, "
-            f"{taken_back(sources[rule.table], [rule.predicate])}"
-        )
-    return size, int(held.sum())
+    return held.reshape(shape)

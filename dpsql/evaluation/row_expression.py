@@ -85,7 +85,7 @@ def row_expression(text: str, argument: str, example: str) -> exp.Expr:
     alone = isinstance(tree, exp.Select) and len(tree.expressions) == 1
     if not alone or {key for key, value in tree.args.items() if value} != {"expressions"}:
         raise InvalidArgument(f"{argument} is {shown!r}: say one expression, without SELECT or WHERE")
-    expression = tree.expressions[0]
+    expression: exp.Expr = tree.expressions[0]
     if any(not isinstance(named.parent, exp.Func) for named in expression.find_all(exp.Alias, exp.Aliases)):
         raise InvalidArgument(f"{argument} is {shown!r}: say the expression alone, and give it no name")
     refused = next(expression.find_all(*_NOT_IN_A_ROW), None)

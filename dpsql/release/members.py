@@ -27,6 +27,7 @@ from dpsql.privacy.account import Account
 from dpsql.release.keys import own_keys
 from dpsql.release.linked import Member, Members
 from dpsql.release.request import Request
+from dpsql.release.ruled_units import with_rules
 
 
 def unit_counter(members: Members, engine: Engine, books: Books, before: Callable[[], object] | None) -> TableCounter:
@@ -52,12 +53,13 @@ def allowed_by_role(members: Members, books: Books, table: str) -> list[tuple[Ro
 
 
 def allowed_units(members: Members, books: Books) -> list[Allowed]:
-    """What the constraints on all tables allow of units' rows."""
+    """What the constraints on all tables, and rules between their rows, allow of units' rows."""
     found: list[Allowed] = []
     for table in members.tree.tables:
         for role, parts in allowed_by_role(members, books, table):
             found += members.unit_row.allowed(table, role, parts)
-    return found
+    sources = {table: member.source for table, member in members.of.items()}
+    return with_rules(members.unit_row, found, link_rules(members, books), sources)
 
 
 def link_rules(members: Members, books: Books) -> list[LinkRule]:

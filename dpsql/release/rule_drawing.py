@@ -113,8 +113,8 @@ class RuleDrawing:
             words = " and ".join(dict.fromkeys(repr(rule.predicate) for rule in rules))
             raise DpsqlError(
                 f"{words}: no values of {len(left)} rows of {drawn.table!r} were found for which it holds together "
-                "with the rows above and beside them. Take it back, dp_constraint(…, remove := true); then the same call "
-                "completes the release, free"
+                "with the rows above and beside them. Take it back, dp_constraint(…, remove := true); then the same "
+                "call completes the release, free"
             )
 
     def _needs(self, drawn: Drawn, stage: Stage, other: Stage) -> Truths:
@@ -184,7 +184,7 @@ class RuleDrawing:
         for levels in _BORROWS:
             if not len(left):
                 break
-            drawn.rows[np.ix_(left, places)] = known.lend(self._likeness(drawn, own, places, left), levels)
+            drawn.rows[left[:, None], places] = known.lend(self._likeness(drawn, own, places, left), levels)
             self._changed(drawn, names, left, self.generator.random((len(left), len(names))))
             left = left[~good(left)]
         return left
@@ -211,7 +211,7 @@ class RuleDrawing:
         codes, inside = self.ruled.tuples(stage, names)
         places = [self.unit_row.members[drawn.table].names.index(name) for name in names]
         for number in range(len(codes)):
-            drawn.rows[np.ix_(left, places)] = codes[number]
+            drawn.rows[left[:, None], places] = codes[number]
             self._changed(drawn, names, left, np.tile(inside[number], (len(left), 1)))
             left = left[~good(left)]
             if not len(left):

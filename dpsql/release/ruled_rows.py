@@ -261,8 +261,9 @@ class RuledRows:
             for (clique, codes), rows in zip(pieces, chosen, strict=True)
             for place, name in enumerate(clique)
         }
-        codes = np.stack([columns[name] for name in names], axis=1)
-        is_declared = (codes < [domain.by_name[name].regular for name in names]).all(axis=1)
+        codes = np.unique(np.stack([columns[name] for name in names], axis=1), axis=0)
+        regular = np.array([domain.by_name[name].regular for name in names])
+        is_declared: Truths = np.asarray((codes < regular).all(axis=1), bool)
         if declared and is_declared.any():
             codes, is_declared = codes[is_declared], is_declared[is_declared]
         every = [(codes, np.full(codes.shape, place), is_declared) for place in _ENDS]

@@ -127,9 +127,8 @@ class _Drawing:
                 raise TooManyRows
             parts = [self._of_role(link, role, rows, unit, numbers) for role, numbers in roles.items()]
             parts.append(self._children(link, rows, unit, counts[Below(link)]))
-            numbers = [*range(len(roles)), -1]
-            parts = [(*part, np.full(len(part[2]), place)) for place, part in zip(numbers, parts, strict=True)]
             joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
+            joined.append(np.repeat([*range(len(roles)), -1], [len(part[2]) for part in parts]))
             order = np.argsort(joined[2], kind="stable")  # of rows of one parent those with a role first
             self.grow(link.child, *(column[order] for column in joined))
 
