@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -179,24 +180,23 @@ def attributes_of(rule: LinkRule, domains: Mapping[str, Domain]) -> list[list[At
 
 
 def obeys(
-    empty: Empty, rule: LinkRule, sources: Mapping[str, Source], domains: Mapping[str, Domain], rows: Sequence[Columns]
+    empty: Empty, rule: LinkRule, source: Source, parts: Sequence[Sequence[Attribute]], rows: Sequence[Columns]
 ) -> npt.NDArray[np.bool_]:
     """For each subject, whether a rule holds of it and of what is given with it.
 
     Args:
         empty: where it runs.
         rule: the rule.
-        sources: the tables.
-        domains: of the tables.
+        source: the table that it is stated of.
+        parts: see `attributes_of`.
         rows: of each part, codes `c<i>` and ticks `t<i>` of the i-th column that the rule names, one for each subject.
 
     Raises:
         InvalidArgument: it fails on them.
     """
-    source = sources[rule.table]
     frame = Frame.of(source, {f"p{k}{name}": column for k, part in enumerate(rows) for name, column in part.items()})
     shown = [quote(frame.row)]
-    for number, (part, attributes) in enumerate(zip(rule.parts, attributes_of(rule, domains), strict=True)):
+    for number, (part, attributes) in enumerate(zip(rule.parts, parts, strict=True)):
         values = [
             (quote(one.name), _value(one, f"{frame.prefix}p{number}c{place}", f"{frame.prefix}p{number}t{place}"))
             for place, one in enumerate(attributes)
@@ -255,14 +255,19 @@ def held_tuples(rule: LinkRule, sources: Mapping[str, Source], domains: Mapping[
     Raises:
         InvalidArgument: they are too many, or it fails on them.
     """
-    parts = attributes_of(rule, domains)
+    return _held(rule, sources[rule.table], tuple(map(tuple, attributes_of(rule, domains))))
+
+
+@lru_cache(maxsize=32)  # asked for when it is stated, before a charge, for the fit, and where rows are drawn
+def _held(rule: LinkRule, source: Source, parts: tuple[tuple[Attribute, ...], ...]) -> npt.NDArray[np.bool_]:
+    """See `held_tuples`; the array is for reading only."""
     attributes = [attribute for part in parts for attribute in part]
     shape = [attribute.size for attribute in attributes]
     size = math.prod(shape)
     if size > MOST_TUPLES:
         raise InvalidArgument(
             f"the rule {rule.predicate!r} spans {size} tuples of values, more than {MOST_TUPLES}: state it over fewer "
-            f"or coarser columns, {taken_back(sources[rule.table], [rule.predicate])}"
+            f"or coarser columns, {taken_back(source, [rule.predicate])}"
         )
     codes = np.stack(np.unravel_index(np.arange(size), shape), axis=1)
     held = np.zeros(size, bool)
@@ -277,5 +282,6 @@ def held_tuples(rule: LinkRule, sources: Mapping[str, Source], domains: Mapping[
                 at = np.broadcast_to(places[inside], (len(left), len(part)))
                 rows.append(at_places(part, codes[left, inside], at))
                 start += len(part)
-            held[left] = obeys(empty, rule, sources, domains, rows)
+            held[left] = obeys(empty, rule, source, parts, rows)
+    held.flags.writeable = False
     return held.reshape(shape)

@@ -29,10 +29,12 @@ from dpsql.release.lending import LEVELS_OF_OTHERS, Lenders
 from dpsql.release.ruled_rows import Codes, DrawnTable, RuledRows, Stage, Truths, stages_of
 from dpsql.runtime.progress import Progress
 
-_REDRAWS: Final = 6
-_BORROWS: Final = tuple(LEVELS_OF_OTHERS[start:] for start in range(len(LEVELS_OF_OTHERS) + 1) for _ in range(4))
+_REDRAWS: Final = 4
+_BORROWS: Final = tuple(LEVELS_OF_OTHERS[start:] for start in range(len(LEVELS_OF_OTHERS) + 1) for _ in range(3))
 """Which lenders are asked, one time after the other: those that are alike in fewer and fewer columns."""
 _LENDERS: Final = 50_000
+_ORDERS: Final = 40
+"""In how many orders declared values are tried that obey a row's own rules, before all are tried one by one."""
 
 
 @dataclass(frozen=True)
@@ -208,14 +210,28 @@ class RuleDrawing:
         """Try declared values in a random order, and return the rows for which none will do."""
         if not len(left):
             return left
-        codes, inside = self.ruled.tuples(stage, names)
         places = [self.unit_row.members[drawn.table].names.index(name) for name in names]
+        own, up = self.ruled.of(stage), self.ruled.tables[drawn.table].up
+
+        def without(left: Codes, codes: Codes, inside: npt.NDArray[np.float64]) -> Codes:
+            drawn.rows[left[:, None], places] = codes
+            self._changed(drawn, names, left, inside)
+            return left[~good(left)]
+
+        for _ in range(_ORDERS if own else 0):
+            if not len(left):
+                return left
+            assert up is not None
+            assert stage.link is not None
+            codes, inside = self.ruled.tuples(stage, names)
+            fit = self.ruled.fitting(own, names, (codes, inside), stage.link.parent, up[left])
+            fits = fit >= 0
+            left = np.concatenate([left[~fits], without(left[fits], codes[fit[fits]], inside[fit[fits]])])
+        codes, inside = self.ruled.tuples(stage, names)
         for number in range(len(codes)):
-            drawn.rows[left[:, None], places] = codes[number]
-            self._changed(drawn, names, left, np.tile(inside[number], (len(left), 1)))
-            left = left[~good(left)]
             if not len(left):
                 break
+            left = without(left, codes[[number] * len(left)], inside[[number] * len(left)])
         return left
 
     def _changed(self, drawn: Drawn, names: Sequence[str], at: Codes, places: npt.NDArray[np.float64]) -> None:

@@ -22,16 +22,22 @@ from dpsql.core.link_rule import LinkRule, Part
 from dpsql.core.tree import Link, Role, Tree
 from dpsql.engines.source import Source
 from dpsql.evaluation.constraints import at_places
-from dpsql.evaluation.link_rules import obeys
+from dpsql.evaluation.link_rules import attributes_of, obeys
 from dpsql.evaluation.sandbox import empty_database
 
 Codes = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
 Rules = Mapping[str, Mapping[Role | None, Sequence[Allowed]]]
 """What is allowed of the rows of each table by themselves, by their role."""
+Tuples = tuple[Codes, npt.NDArray[np.float64]]
+"""Codes of some columns, and places in their bins; both of shape (tuples, columns)."""
 _AT_ONCE: Final = 100_000
 _MOST_TRIED: Final = 3_000
-_ENDS: Final = (0.0, 0.999999, 0.5)  # of a bin
+_PLACES: Final = (
+    0.0,
+    0.999999,
+    *(np.arange(1, 16) / 16).tolist(),
+)  # in a bin: what one step takes for able, a later one finds
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,7 @@ class RuledRows:
         if not rows:
             return np.zeros(0, bool)
         with empty_database() as empty:
-            return obeys(empty, rule, self.sources, self.domains, read)
+            return obeys(empty, rule, self.sources[rule.table], attributes_of(rule, self.domains), read)
 
     def able(
         self, stage: Stage, later: Stage, rules: Sequence[LinkRule], at: Codes, *, declared: bool = True
@@ -200,25 +206,38 @@ class RuledRows:
             assert up is not None
             assert stage.link is not None
             table, above = stage.link.parent, up[at]
+        return self.fitting(rules, names, (codes, places), table, above) >= 0
+
+    def fitting(
+        self, rules: Sequence[LinkRule], names: Sequence[str], tuples: Tuples, table: str, above: Codes
+    ) -> Codes:
+        """For each subject the number of the first tuple of values that obeys some rules; -1 where none does.
+
+        Args:
+            rules: of the subjects.
+            names: of the columns of the tuples.
+            tuples: codes and places.
+            table: see `given`.
+            above: likewise.
+        """
         given = [[self.given(part, table, above) for part in rule.given] for rule in rules]
-        left, start = np.arange(len(at)), 0
-        while len(left) and start < len(codes):
-            count = min(len(codes) - start, max(1, _AT_ONCE // len(left)))
-            holds = np.ones(len(left) * count, bool)
+        found, left, start = np.full(len(above), -1), np.arange(len(above)), 0
+        while len(left) and start < len(tuples[0]):
+            count = min(len(tuples[0]) - start, max(1, _AT_ONCE // len(left)))
+            some, holds = slice(start, start + count), np.ones(len(left) * count, bool)
             for rule, rows in zip(rules, given, strict=True):
-                holds &= self._tried(
-                    rule, names, (codes, places), slice(start, start + count), [one[left] for one in rows]
-                )
-            left, start = left[~holds.reshape(len(left), count).any(axis=1)], start + count
-        found = np.ones(len(at), bool)
-        found[left] = False
+                holds &= self._tried(rule, names, tuples, some, [one[left] for one in rows])
+            each = holds.reshape(len(left), count)
+            fits = each.any(axis=1)
+            found[left[fits]] = start + each[fits].argmax(axis=1)
+            left, start = left[~fits], start + count
         return found
 
     def _tried(
         self,
         rule: LinkRule,
         names: Sequence[str],
-        tuples: tuple[Codes, npt.NDArray[np.float64]],
+        tuples: Tuples,
         some: slice,
         given: list[Codes],
     ) -> Truths:
@@ -240,9 +259,7 @@ class RuledRows:
                 found |= {*part.clique}
         return sorted(found)
 
-    def tuples(
-        self, stage: Stage, names: Sequence[str], *, declared: bool = False
-    ) -> tuple[Codes, npt.NDArray[np.float64]]:
+    def tuples(self, stage: Stage, names: Sequence[str], *, declared: bool = False) -> Tuples:
         """Values that rows of a stage can have, as codes and places in bins: declared ones first, or alone."""
         domain, wanted = self.domains[stage.table], self.tied(stage, names)
         pieces: list[tuple[tuple[str, ...], Codes]] = []
@@ -255,7 +272,8 @@ class RuledRows:
         if math.prod(sizes) <= _MOST_TRIED:
             chosen = [column.ravel() for column in np.indices(sizes).reshape(len(sizes), -1)]
         else:
-            chosen = [self.generator.integers(0, size, _MOST_TRIED) for size in sizes]
+            fixed = np.random.default_rng(0)  # of public values, the same ones each time
+            chosen = [fixed.integers(0, size, _MOST_TRIED) for size in sizes]
         columns = {
             name: codes[rows, place]
             for (clique, codes), rows in zip(pieces, chosen, strict=True)
@@ -266,8 +284,7 @@ class RuledRows:
         is_declared: Truths = np.asarray((codes < regular).all(axis=1), bool)
         if declared and is_declared.any():
             codes, is_declared = codes[is_declared], is_declared[is_declared]
-        every = [(codes, np.full(codes.shape, place), is_declared) for place in _ENDS]
-        every.append((codes, self.generator.random(codes.shape), is_declared))
+        every = [(codes, np.full(codes.shape, place), is_declared) for place in _PLACES]
         codes, places, is_declared = (np.concatenate(column) for column in zip(*every, strict=True))
         order = np.lexsort((self.generator.random(len(codes)), ~is_declared))
         return codes[order], places[order]

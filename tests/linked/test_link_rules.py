@@ -196,3 +196,60 @@ def test_a_rule_is_taken_back_word_for_word_and_one_without_its_link_is_refused(
     with pytest.raises(DpsqlError, match="not about the tables as they are now.*remove := true"):
         town.synthesize("persons", 1.0, linked=True)
     assert town.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'charge'").fetchone() == (0,)
+
+
+HOSTILE = """
+    CREATE TABLE "Fam ily" (id INTEGER PRIMARY KEY, "in come" DOUBLE, "a.b" INTEGER);
+    CREATE TABLE "mem""ber" (id INTEGER REFERENCES "Fam ily" (id), kind VARCHAR, "in come" DOUBLE);
+    INSERT INTO "Fam ily" SELECT i, i % 100, i % 5 FROM range(400) r(i);
+    INSERT INTO "mem""ber" SELECT i, 'x''y', i % 100 / 2 FROM range(400) r(i);
+    INSERT INTO "mem""ber" SELECT i, 'o', i % 100 / 3 FROM range(400) r(i), range(2);
+    CALL dp_protect('"Fam ily"', epsilon := 100.0, delta := 1e-9);
+    CALL dp_link('"mem""ber"', '"Fam ily"', most := 4, one_of := MAP {'the Head': 'kind = ''x''''y'''});
+    CALL dp_domain('"Fam ily"', 'in come', lower := 0, upper := 100, bins := 4);
+    CALL dp_domain('"Fam ily"', 'a.b', lower := 0, upper := 4);
+    CALL dp_domain('"mem""ber"', 'kind', "values" := ['x''y', 'o']);
+    CALL dp_domain('"mem""ber"', 'in come', lower := 0, upper := 100, bins := 4);
+"""
+
+
+@pytest.mark.medium
+def test_names_that_need_quotes_name_rows(tmp_path):
+    with dpsql.connect(tmp_path / "family.duckdb") as db:
+        run(db, HOSTILE)
+        db.constraint('"mem""ber"', '"in come" < "Fam ily"."in come"')
+        db.constraint('"mem""ber"', '"in come" <> "THE head"."in come" -- ) of all but the head')
+        db.constraint('"Fam ily"', '"the head"."in come" * 2 < "in come" + "a.b"')
+        db.synthesize('"Fam ily"', 20.0, linked=True, **QUICK).to_schema("made")
+        broken = db.sql("""
+            SELECT count(*) FILTER (m."in come" >= f."in come"),
+                count(*) FILTER (kind <> 'o' AND m."in come" * 2 >= f."in come" + "a.b"), count(*) > 0
+            FROM made."mem""ber" m JOIN made."Fam ily" f USING (id)
+        """).fetchone()
+        assert broken == (0, 0, True)
+
+
+@pytest.mark.medium
+def test_a_value_between_two_of_the_row_above():
+    """Where the two share a bin with hardly a value between them, the row above takes other ones."""
+    with dpsql.connect() as db:
+        run(
+            db,
+            """
+            CREATE TABLE spans (id INTEGER PRIMARY KEY, low INTEGER NOT NULL, high INTEGER NOT NULL);
+            CREATE TABLE points (id INTEGER REFERENCES spans (id), x INTEGER NOT NULL);
+            INSERT INTO spans SELECT i, i % 90, i % 90 + 3 FROM range(500) r(i);
+            INSERT INTO points SELECT i, i % 90 + 1 FROM range(500) r(i), range(3);
+            CALL dp_protect('spans', epsilon := 100.0, delta := 1e-9);
+            CALL dp_link('points', 'spans', most := 4);
+            CALL dp_domain('spans', 'low', lower := 0, upper := 99, bins := 5);
+            CALL dp_domain('spans', 'high', lower := 0, upper := 99, bins := 5);
+            CALL dp_domain('points', 'x', lower := 0, upper := 99, bins := 5);
+            """,
+        )
+        db.constraint("points", "x > spans.low AND x < spans.high")
+        db.synthesize("spans", 20.0, linked=True, **QUICK).to_schema("made")
+        found = db.sql(
+            "SELECT bool_and(low < x AND x < high), count(*) > 0 FROM made.points JOIN made.spans USING (id)"
+        )
+        assert found.fetchone() == (True, True)
