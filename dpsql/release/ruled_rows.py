@@ -108,7 +108,10 @@ class RuledRows:
         return [rule for rule in self.rules if rule.subject.table == stage.table and rule.speaks_of(stage.role)]
 
     def later(self, stage: Stage) -> list[tuple[Stage, list[LinkRule]]]:
-        """The stages after one that rules tie to it, each with those rules of which all but the subject is drawn."""
+        """The stages after one that rules tie to it, each with all its rules of which all but the subject is drawn.
+
+        Those that do not speak of this stage, too: what rows above leave to a later one must be inside what this does.
+        """
         after = stages_of(self.tree, stage.table)
         after = after[after.index(stage) + 1 :] if stage.role is not None else []
         below = [
@@ -118,23 +121,21 @@ class RuledRows:
         ]
         found = []
         for other in [*after, *(one for table in below for one in stages_of(self.tree, table))]:
-            rules = [rule for rule in self.of(other) if self._is_last_given(rule, stage)]
-            if rules:
+            rules = [rule for rule in self.of(other) if self._is_given(rule, stage)]
+            if any(part.table == stage.table and part.role in (None, stage.role) for r in rules for part in r.given):
                 found.append((other, rules))
         return found
 
-    def _is_last_given(self, rule: LinkRule, stage: Stage) -> bool:
-        """Whether a rule is given rows of a stage, and none that is drawn after it."""
+    def _is_given(self, rule: LinkRule, stage: Stage) -> bool:
+        """Whether a rule is given no row that is drawn after a stage."""
         above = {stage.table, *(step.parent for step in self.tree.path(stage.table))}
         roles = stage.link.roles[: stage.number + 1] if stage.link is not None and stage.role is not None else ()
-        names_it = False
         for part in rule.given:
             if part.role is None and part.table not in above:
                 return False
             if part.role is not None and (part.table != stage.table or part.role not in roles):
                 return False
-            names_it |= part.table == stage.table and part.role in (None, stage.role)
-        return names_it
+        return True
 
     def given(self, part: Part, table: str, at: Codes) -> Codes:
         """The rows that a part stands for, of subjects right below or beside rows of a table; -1 where none is.

@@ -252,3 +252,52 @@ def test_a_value_between_two_of_the_row_above():
             "SELECT bool_and(low < x AND x < high), count(*) > 0 FROM made.points JOIN made.spans USING (id)"
         )
         assert found.fetchone() == (True, True)
+
+
+LEVELS = """
+    CREATE TABLE floors (id INTEGER PRIMARY KEY, low INTEGER NOT NULL);
+    CREATE TABLE roofs (rid INTEGER PRIMARY KEY, id INTEGER REFERENCES floors (id), high INTEGER NOT NULL);
+    CREATE TABLE doors (rid INTEGER REFERENCES roofs (rid), x INTEGER NOT NULL);
+    INSERT INTO floors SELECT i, i * 37 % 60 FROM range(400) r(i);
+    INSERT INTO roofs SELECT i, i, i * 37 % 60 + 10 FROM range(400) r(i);
+    INSERT INTO doors SELECT i, i * 37 % 60 + 5 FROM range(400) r(i), range(2);
+    CALL dp_protect('floors', epsilon := 100.0, delta := 1e-9);
+    CALL dp_link('roofs', 'floors', most := 3);
+    CALL dp_link('doors', 'roofs', most := 3);
+    CALL dp_domain('floors', 'low', lower := 0, upper := 59, bins := 3);
+    CALL dp_domain('roofs', 'high', lower := 0, upper := 99, bins := 5);
+    CALL dp_domain('doors', 'x', lower := 0, upper := 99, bins := 5);
+"""
+
+
+@pytest.mark.medium
+def test_two_rules_on_one_column_leave_it_a_value_over_three_levels():
+    """Each by itself leaves `x` a value where `high` is below `low`; both together do not."""
+    with dpsql.connect() as db:
+        run(db, LEVELS)
+        db.constraint("doors", "x > floors.low")
+        db.constraint("doors", "x < roofs.high")
+        rows = db.synthesize("doors", 1.0, linked=True, **QUICK).to_schema("made")
+        found = db.sql(
+            "SELECT bool_and(low < x AND x < high), count(*) "
+            "FROM made.floors JOIN made.roofs USING (id) JOIN made.doors USING (rid)"
+        )
+        assert found.fetchone() == (True, rows["doors"])
+        assert rows["doors"] > 0
+
+
+@pytest.mark.medium
+def test_rules_that_contradict_each_other_publish_nothing_until_one_is_taken_back():
+    with dpsql.connect() as db:
+        run(db, LEVELS)
+        db.constraint("roofs", "high > floors.low")
+        db.constraint("roofs", "high < floors.low")
+        with pytest.raises(
+            DpsqlError, match="'high < floors.low' and 'high > floors.low'.*completes the release, free"
+        ):
+            db.synthesize("roofs", 1.0, linked=True, **QUICK)
+        db.constraint("roofs", "high < floors.low", remove=True)
+        db.synthesize("roofs", 1.0, linked=True, **QUICK).to_schema("made")
+        found = db.sql("SELECT bool_and(high > low), count(*) > 0 FROM made.floors JOIN made.roofs USING (id)")
+        assert found.fetchone() == (True, True)
+        assert db.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'charge'").fetchone() == (1,)
