@@ -169,6 +169,7 @@ def test_what_is_no_rule_is_refused_when_it_is_stated(clinic):
             clinic.constraint(table, rule)
 
 
+@pytest.mark.medium
 def test_rules_of_roles_and_of_tables_that_are_not_linked_are_refused(town):
     run(town, "CREATE TABLE alone (a BOOLEAN); CALL dp_protect('alone', epsilon := 1.0, delta := 1e-9)")
     refused = {
@@ -181,6 +182,7 @@ def test_rules_of_roles_and_of_tables_that_are_not_linked_are_refused(town):
             town.constraint(table, rule)
 
 
+@pytest.mark.medium
 def test_a_rule_is_taken_back_word_for_word_and_one_without_its_link_is_refused(town):
     town.constraint("households", "spouse.age < 60")
     town.constraint("households", "head.age >= 20")
