@@ -7,9 +7,9 @@ from functools import partial
 from dpsql.books.ledger.store import Books
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
-from dpsql.evaluation.constraints import parse_predicate
 from dpsql.evaluation.sandbox import stopped_by
-from dpsql.owner.constraints import constrain, tried_on, unconstrain
+from dpsql.owner.constraints import unconstrain
+from dpsql.owner.link_rules import check_fact, state_fact
 
 from .bridge.declare import Call, Parameter, Relation
 from .extension import SqlFunction
@@ -29,7 +29,7 @@ class DpConstraint(SqlFunction):
     """State a public fact about each row of a table: every synthetic row made from now on satisfies it.
 
     Costs nothing: the predicate runs on the declared domain and on synthetic rows, never on private ones. As a CHECK,
-    it holds unless it is FALSE.
+    it holds unless it is FALSE. Columns of rows above, and of rows with a role, bear the name of the table or role.
     """
 
     name = "dp_constraint"
@@ -48,13 +48,12 @@ class DpConstraint(SqlFunction):
             if call["remove"]:
                 remove = partial(self._remove, source, call["predicate"])
                 return Computed(COLUMNS, self._instance.for_owner(self.name, remove))
-            stated = parse_predicate(source, call["predicate"])
-            tried_on(Books(cursor, source.catalog), source, stated)  # what it would refuse, with a caret
+            check_fact(Books(cursor, source.catalog), source, call["predicate"])  # what it would refuse, with a caret
 
         def record() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor, watched(self._instance) as progress, stopped_by(progress):
-                tuples, allowed = constrain(cursor, source, stated, looked=call["looked"])
-            return [(source.key, stated.predicate, list(stated.columns), tuples, allowed)]
+                stated, *counts = state_fact(cursor, source, call["predicate"], looked=call["looked"])
+            return [(source.key, stated.predicate, list(stated.columns), *counts)]
 
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 

@@ -58,6 +58,7 @@ class TreeEvaluation:
         rows: real and synthetic rows, by table.
         distances: mean L1 distances, by what they are of, in order.
         all_group_bys: for each join and GROUP BY of a column on either side its error.
+        rules: between rows, each with how many synthetic rows break it, of how many.
     """
 
     source: str
@@ -65,6 +66,7 @@ class TreeEvaluation:
     rows: Mapping[str, tuple[int, int]]
     distances: Mapping[str, float]
     all_group_bys: Mapping[str, float]
+    rules: Mapping[str, tuple[int, int]]
 
     @property
     def group_bys(self) -> dict[str, float]:
@@ -85,6 +87,8 @@ class TreeEvaluation:
         for table, (real, made) in self.rows.items():
             rest = "" if real and made else "; so its columns are not compared"
             yield f"rows of {table}", f"{real:,} real, {made:,} synthetic{rest}"
+        for rule, (broken, spoken) in self.rules.items():
+            yield f"rows that break “{rule}”", f"{broken:,} of {spoken:,} synthetic"
         yield "mean L1 distance, 0 to 2, of", ""
         for what, figure in self.distances.items():
             yield f"  {what}", f"{figure:.4f}"
@@ -108,7 +112,10 @@ class TreeEvaluation:
         """All figures on one line, the warning first."""
         described = {"warning": self.warning, "source": self.source, "synthetic": self.synthetic}
         rows = {table: {"real": real, "synthetic": made} for table, (real, made) in self.rows.items()}
-        return json.dumps({**described, "rows": rows, "l1": dict(self.distances), "group_bys": dict(self.group_bys)})
+        rules = {rule: {"broken": broken, "rows": spoken} for rule, (broken, spoken) in self.rules.items()}
+        return json.dumps(
+            {**described, "rows": rows, "rules": rules, "l1": dict(self.distances), "group_bys": dict(self.group_bys)}
+        )
 
 
 def evaluate_release_of_tree(
@@ -210,7 +217,8 @@ class TreeCompared:
                     named = " and ".join(column_of_table(columns[one][1], columns[one][0]) for one in pair)
                     group_bys[f"{table} by {named}"] = both.wrong(pair)
             self._of_link(table, distances, are_beside=all(rows[table]))
-        return TreeEvaluation(self._account.source, f"release {self._entry.number}", rows, distances, group_bys)
+        rules = {one["rule"]: (one["broken"], one["rows"]) for one in self._entry.report.get("rules", ())}
+        return TreeEvaluation(self._account.source, f"release {self._entry.number}", rows, distances, group_bys, rules)
 
     def shares(self, names: Iterable[str]) -> dict[str, Floats]:
         """The true shares of columns of a unit's row, in the cells that synthetic rows tell apart."""

@@ -15,10 +15,10 @@ from dpsql.api.linking import Linking
 from dpsql.api.release import Release
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.errors import InvalidArgument
-from dpsql.evaluation.constraints import parse_predicate
 from dpsql.owner.account_changes import forgive, raise_budget, reset, retire, settle, unprotect
-from dpsql.owner.constraints import constrain, unconstrain
+from dpsql.owner.constraints import unconstrain
 from dpsql.owner.evaluate import Evaluation, evaluate
+from dpsql.owner.link_rules import state_fact
 from dpsql.owner.protect import Protected, protect
 from dpsql.owner.sharing import share
 from dpsql.owner.sources import RegisteredSource
@@ -193,7 +193,7 @@ class Owner(Linking):
 
         Args:
             table: the protected table.
-            predicate: SQL over the columns of one row.
+            predicate: SQL over the columns of one row; in linked tables of rows above it and with a role, too.
             remove: take the fact back.
             looked: you read it off the rows, so it is your disclosure.
 
@@ -211,7 +211,7 @@ class Owner(Linking):
             if remove:
                 unconstrain(cursor, source, predicate)
             else:
-                constrain(cursor, source, parse_predicate(source, predicate), looked=looked)
+                state_fact(cursor, source, predicate, looked=looked)
 
     def evaluate(
         self,

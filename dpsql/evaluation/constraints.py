@@ -131,8 +131,8 @@ def _allowed(empty: Empty, source: Source, domain: Domain, part: Sequence[Constr
         codes = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
     places = np.zeros(codes.shape)
     left = np.arange(len(codes))
-    for tried in _places_to_try(attributes):
-        frame = _frame(attributes, codes[left], np.broadcast_to(tried, (len(left), len(shape))))
+    for tried in places_to_try(attributes):
+        frame = at_places(attributes, codes[left], np.broadcast_to(tried, (len(left), len(shape))))
         holds = _holds(empty, source, [*attributes, *excluded], predicates, frame)
         places[left[holds]] = tried
         left = left[~holds]
@@ -156,7 +156,9 @@ def is_true(source: Source, attributes: Sequence[Attribute], predicate: str, cod
         InvalidArgument: it fails on them.
     """
     with empty_database() as empty:
-        return _holds(empty, source, attributes, [true_of(predicate)], _frame(attributes, codes, np.zeros(codes.shape)))
+        return _holds(
+            empty, source, attributes, [true_of(predicate)], at_places(attributes, codes, np.zeros(codes.shape))
+        )
 
 
 def true_of(predicate: str) -> str:
@@ -174,7 +176,7 @@ def taken_back(source: Source, predicates: Sequence[str]) -> str:
     return f"or take it back: CALL dp_constraint('{source.name}', '{text}', remove := true)"
 
 
-def _places_to_try(attributes: Sequence[Attribute]) -> Iterator[npt.NDArray[np.float64]]:
+def places_to_try(attributes: Sequence[Attribute]) -> Iterator[npt.NDArray[np.float64]]:
     """Places in the bins, for each column by itself: ends and middles together, then combined, then at random.
 
     One place only where each bin holds one value: then every place gives the same values.
@@ -195,10 +197,10 @@ def _places_to_try(attributes: Sequence[Attribute]) -> Iterator[npt.NDArray[np.f
         yield generator.random(len(attributes))
 
 
-def _frame(
+def at_places(
     attributes: Sequence[Attribute], codes: npt.NDArray[Any], places: npt.NDArray[np.float64]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Codes as `c<i>` and, for bins, ticks at a place of the bin as `t<i>`."""
+    """Codes as `c<i>` and, for bins, ticks at a place of the bin as `t<i>`; both of shape (rows, attributes)."""
     columns: dict[str, npt.NDArray[Any]] = {}
     for number, attribute in enumerate(attributes):
         columns[f"c{number}"] = codes[:, number]

@@ -50,6 +50,22 @@ def columns_of_row(source: Source, text: str, argument: str, example: str) -> tu
             named.
         UnknownName: a column that the source does not have.
     """
+    shown, columns = shorten(text.strip()), set()
+    for column in row_expression(text, argument, example).find_all(exp.Column):
+        if column.table and (column.args.get("db") or fold(column.table) != fold(source.name)):
+            raise InvalidArgument(f"{argument}: name a column of {source.name!r} alone, not {column.sql('duckdb')}")
+        columns.add(source.column(column.name).name)
+    if not columns:
+        raise InvalidArgument(f"{argument} is {shown!r}, which names no column of {source.name!r}")
+    return tuple(column.name for column in source.columns if column.name in columns)
+
+
+def row_expression(text: str, argument: str, example: str) -> exp.Expr:
+    """An expression that DuckDB's own plain functions make of one row; see `columns_of_row`.
+
+    Raises:
+        InvalidArgument: not SQL, named with AS, a query inside, or a function that is not plain and built in.
+    """
     text = text.strip()
     shown = shorten(text)
     if len(text) > _LONGEST:
@@ -69,7 +85,7 @@ def columns_of_row(source: Source, text: str, argument: str, example: str) -> tu
     alone = isinstance(tree, exp.Select) and len(tree.expressions) == 1
     if not alone or {key for key, value in tree.args.items() if value} != {"expressions"}:
         raise InvalidArgument(f"{argument} is {shown!r}: say one expression, without SELECT or WHERE")
-    expression = tree.expressions[0]
+    expression: exp.Expr = tree.expressions[0]
     if any(not isinstance(named.parent, exp.Func) for named in expression.find_all(exp.Alias, exp.Aliases)):
         raise InvalidArgument(f"{argument} is {shown!r}: say the expression alone, and give it no name")
     refused = next(expression.find_all(*_NOT_IN_A_ROW), None)
@@ -82,14 +98,7 @@ def columns_of_row(source: Source, text: str, argument: str, example: str) -> tu
         check_sizes([expression])
     except InvalidQuery as large:
         raise _of_argument(large, argument) from None
-    columns = set()
-    for column in expression.find_all(exp.Column):
-        if column.table and (column.args.get("db") or fold(column.table) != fold(source.name)):
-            raise InvalidArgument(f"{argument}: name a column of {source.name!r} alone, not {column.sql('duckdb')}")
-        columns.add(source.column(column.name).name)
-    if not columns:
-        raise InvalidArgument(f"{argument} is {shown!r}, which names no column of {source.name!r}")
-    return tuple(column.name for column in source.columns if column.name in columns)
+    return expression
 
 
 def _of_argument(refusal: InvalidQuery, argument: str) -> InvalidArgument:

@@ -51,7 +51,7 @@ def unconstrain(cursor: Cursor, source: Source, predicate: str) -> Constraint:
     """
     books = Books(cursor, source.catalog)
     account_of(books, source)
-    known = facts.constraints(books, source.key)
+    known = [*facts.constraints(books, source.key), *facts.rules(books, source.key)]
     found = [other for other in known if other.predicate == predicate.strip()]
     if not found:
         listed = "; ".join(other.predicate for other in known) or "none"

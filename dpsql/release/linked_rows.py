@@ -18,6 +18,7 @@ from dpsql.books.tables.links import bound_of
 from dpsql.core.marginal import Measurement
 from dpsql.core.tree import SINGLE_OF_UNIT, UNITS
 from dpsql.core.unit_row import UnitRow
+from dpsql.errors import DpsqlError
 from dpsql.evaluation.computed import computed_values
 from dpsql.evaluation.constraints import settle_bins
 from dpsql.evaluation.key_values import Key, frame_of, most_numbers, values_of
@@ -28,9 +29,11 @@ from dpsql.owner.stand_ins import stand_ins
 from dpsql.release.drawing import rows_that_fit
 from dpsql.release.keys import number_keys, own_key, own_keys
 from dpsql.release.linked import Members
-from dpsql.release.members import allowed_by_role, allowed_rows, allowed_units
+from dpsql.release.members import allowed_by_role, allowed_rows, allowed_units, link_rules
 from dpsql.release.pipeline import Run
-from dpsql.release.unit_drawing import DrawnTable, Rules, TooManyRows, draw_tables
+from dpsql.release.rule_drawing import RuleDrawing
+from dpsql.release.ruled_rows import DrawnTable, RuledRows, Rules
+from dpsql.release.unit_drawing import TooManyRows, draw_tables
 from dpsql.runtime.progress import Progress
 
 _LENDERS: Final = 50_000
@@ -67,7 +70,8 @@ def publish_linked(
     if units and members.tree.root == UNITS:
         lenders = model.sample(_LENDERS, generator, run.progress, allowed)
     rules = {table: dict(allowed_by_role(members, run.books, table)) for table in members.tree.tables}
-    tables, drawn = _drawn(members, codes, lenders, generator, run.progress, rules)
+    ruling = _ruling(run, members, rules, generator)
+    tables, drawn = _drawn(members, codes, lenders, generator, run.progress, rules, ruling)
     report = dict(report)
     if drawn < len(codes):
         words = f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
@@ -78,6 +82,8 @@ def publish_linked(
     for table in members.tree.tables:
         keys[table] = _keys(members, table, tables[table], keys, generator)
         parts.append(_rows(run, members, table, tables[table], keys[table], generator))
+    if ruling is not None:
+        report["rules"] = _checked(ruling, tables)
     report["tables"] = [_stated(members, table, tables[table]) for table in members.tree.tables]
     return publication.store_tables(run.books, run.entry, parts, report)
 
@@ -89,6 +95,7 @@ def _drawn(
     generator: np.random.Generator,
     progress: Progress,
     rules: Rules,
+    ruling: RuleDrawing | None,
 ) -> tuple[dict[str, DrawnTable], int]:
     """The tables of drawn units, and of how many: noise may be larger than the numbers of children."""
     unit_row: UnitRow = members.unit_row
@@ -103,9 +110,37 @@ def _drawn(
     units = min(len(codes), most[unit_row.tree.root])
     while True:
         try:
-            return draw_tables(unit_row, codes[:units], lenders, generator, progress, most, rules), units
+            return draw_tables(unit_row, codes[:units], lenders, generator, progress, most, rules, ruling), units
         except TooManyRows:
             units //= 2
+
+
+def _ruling(run: Run, members: Members, allowed: Rules, generator: np.random.Generator) -> RuleDrawing | None:
+    """What lets rows obey rules between them; None without rules."""
+    rules = link_rules(members, run.books)
+    if not rules:
+        return None
+    sources = {table: member.source for table, member in members.of.items()}
+    domains = {table: member.domain for table, member in members.of.items()}
+    facts = {table: allowed_rows(members, run.books, table) for table in members.tree.tables}
+    ruled = RuledRows(members.tree, sources, domains, rules, allowed, {}, generator)
+    return RuleDrawing(members.unit_row, ruled, facts, generator, run.progress)
+
+
+def _checked(ruling: RuleDrawing, tables: Mapping[str, DrawnTable]) -> list[dict[str, Any]]:
+    """What the release says of its rules: of how many rows each speaks, and that none breaks it.
+
+    Raises:
+        DpsqlError: one does, so that nothing is published.
+    """
+    counted = ruling.beside(tables).ruled.broken()
+    for rule, _, broken in counted:
+        if broken:
+            raise DpsqlError(
+                f"{broken} rows do not obey {rule.predicate!r}: it depends on more than their values. Take it back, "
+                "dp_constraint(…, remove := true); then the same call completes the release, free"
+            )
+    return [{"table": rule.table, "rule": rule.predicate, "rows": rows, "broken": 0} for rule, rows, _ in counted]
 
 
 def _public_number(run: Run, members: Members) -> int:

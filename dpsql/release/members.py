@@ -6,18 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dpsql.books.ledger.accounts import account_key
 from dpsql.books.ledger.store import Books
-from dpsql.books.tables.facts import constraints, declared
+from dpsql.books.tables.facts import constraints, declared, rules
 from dpsql.books.tables.links import table_of, tree_of
 from dpsql.books.tables.table_keys import primary_key
 from dpsql.core.constraint import Allowed, Constraint
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.link_rule import LinkRule
 from dpsql.core.tree import MOST_OF_UNIT, UNITS, Link, Role, Tree
 from dpsql.engines.protocol import Engine, TableCounter
 from dpsql.engines.source import Column, Source
-from dpsql.errors import InvalidArgument
+from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.evaluation.computed import check_bound
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible, taken_back
 from dpsql.evaluation.key_values import check_key, check_numbers, most_numbers
+from dpsql.evaluation.link_rules import parse_rule, tried
 from dpsql.evaluation.roles import allowed_of_role, refuse_impossible_roles, roles_of
 from dpsql.owner.protect import as_released, domain_of
 from dpsql.owner.stand_ins import check_installed
@@ -25,6 +27,7 @@ from dpsql.privacy.account import Account
 from dpsql.release.keys import own_keys
 from dpsql.release.linked import Member, Members
 from dpsql.release.request import Request
+from dpsql.release.ruled_units import with_rules
 
 
 def unit_counter(members: Members, engine: Engine, books: Books, before: Callable[[], object] | None) -> TableCounter:
@@ -50,12 +53,40 @@ def allowed_by_role(members: Members, books: Books, table: str) -> list[tuple[Ro
 
 
 def allowed_units(members: Members, books: Books) -> list[Allowed]:
-    """What the constraints on all tables allow of units' rows."""
+    """What the constraints on all tables, and rules between their rows, allow of units' rows."""
     found: list[Allowed] = []
     for table in members.tree.tables:
         for role, parts in allowed_by_role(members, books, table):
             found += members.unit_row.allowed(table, role, parts)
+    sources = {table: member.source for table, member in members.of.items()}
+    return with_rules(members.unit_row, found, link_rules(members, books), sources)
+
+
+def link_rules(members: Members, books: Books) -> list[LinkRule]:
+    """The rules between rows of the tables.
+
+    Raises:
+        InvalidArgument: one names what is not there any longer; says how to take it back.
+    """
+    sources, found = {table: member.source for table, member in members.of.items()}, []
+    for table in members.tree.tables:
+        for stated in rules(books, table):
+            try:
+                found.append(parse_rule(members.tree, sources, table, stated.predicate))
+            except (InvalidArgument, UnknownName) as error:
+                raise InvalidArgument(
+                    f"the rule {stated.predicate!r} of {table!r} is not about the tables as they are now. {error}; "
+                    f"{taken_back(sources[table], [stated.predicate])[3:]}"
+                ) from None
     return found
+
+
+def _check_rules(members: Members, books: Books) -> None:
+    """Refuse rules that no declared values satisfy, that span too many, or that name what is not drawn."""
+    sources = {table: member.source for table, member in members.of.items()}
+    domains = {table: member.domain for table, member in members.of.items()}
+    for rule in link_rules(members, books):
+        tried(rule, sources, domains)
 
 
 def check_members(members: Members, books: Books, *, is_paid: bool = False) -> None:
@@ -69,6 +100,8 @@ def check_members(members: Members, books: Books, *, is_paid: bool = False) -> N
                 refuse_impossible_roles(member.source, member.domain, link, constraints(books, table))
             if member.domain.attributes:  # else nothing can be computed from them
                 check_bound(member.source, member.domain)
+    if not is_paid:
+        _check_rules(members, books)
 
 
 def _refuse_of_keys(member: Member, facts: Sequence[Constraint]) -> None:

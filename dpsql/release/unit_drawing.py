@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,42 +23,18 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.tree import Link, Role
 from dpsql.core.unit_row import Below, Slot, UnitRow
 from dpsql.release.drawing import coded
+from dpsql.release.lending import LEVELS, LEVELS_OF_OTHERS, Lenders
+from dpsql.release.rule_drawing import Drawn, RuleDrawing
+from dpsql.release.ruled_rows import DrawnTable, Rules
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
-Rules = Mapping[str, Mapping[Role | None, Sequence[Allowed]]]
-"""What is allowed of the rows of each table, by their role."""
-_LEVELS: Final = (0.5, 0.25)
-"""Parts of the columns that a lender shares with who borrows; where nobody does, of the next part, at last of none.
-
-Of all columns, a unit would be the only one that is like itself, and lend itself its own second child as the third.
-"""
-_LEVELS_OF_OTHERS: Final = (1.0, 0.75, *_LEVELS)
-"""The same where other units lend than those that borrow."""
-_LARGEST_KEY: Final = 2**40
 _AT_ONCE: Final = 200_000
 """Rows that borrow together: a step that can be interrupted, and needs little memory."""
-_LOOKED_AT: Final = 20_000
-"""Lenders from which is learnt which columns matter."""
 
 
 class TooManyRows(Exception):
     """A table would have more rows than the memory holds."""
-
-
-@dataclass(frozen=True)
-class DrawnTable:
-    """Rows of one table.
-
-    Attributes:
-        codes: of its own columns, shape (rows, columns).
-        frame: the same, with places inside bins, see `dpsql.release.drawing.coded`.
-        up: the number of each row's parent in the table above, in order; None of the root's.
-    """
-
-    codes: Codes
-    frame: dict[str, npt.NDArray[Any]]
-    up: Codes | None
 
 
 def draw_tables(
@@ -69,6 +45,7 @@ def draw_tables(
     progress: Progress,
     most: Mapping[str, int],
     rules: Rules,
+    ruling: RuleDrawing | None = None,
 ) -> dict[str, DrawnTable]:
     """The tables of a tree.
 
@@ -80,15 +57,16 @@ def draw_tables(
         progress: notified between tables.
         most: how many rows each table may have.
         rules: what is allowed of the rows of each table, by their role.
+        ruling: lets rows obey rules between rows; None where there are none.
 
     Raises:
         TooManyRows: a table would have more.
     """
-    levels = _LEVELS if lenders is None else _LEVELS_OF_OTHERS
+    levels = LEVELS if lenders is None else LEVELS_OF_OTHERS
     lenders = units if lenders is None else lenders
-    drawing = _Drawing(unit_row, units, lenders, levels, generator, progress, most, rules)
+    drawing = _Drawing(unit_row, units, lenders, levels, generator, progress, most, rules, ruling)
     root = unit_row.slots[0]
-    drawing.grow(root.table, drawing.own[0], np.arange(len(units)), None)
+    drawing.grow(root.table, drawing.own[0], np.arange(len(units)), None, np.full(len(units), -1))
     return drawing.tables
 
 
@@ -99,7 +77,7 @@ class _Drawing:
     Attributes:
         own, there: of `units` by `_slots_of`.
         lent, lending: of `lenders` likewise.
-        levels: see `_LEVELS`.
+        levels: see `LEVELS`.
     """
 
     unit_row: UnitRow
@@ -110,6 +88,7 @@ class _Drawing:
     progress: Progress
     most: Mapping[str, int]
     rules: Rules
+    ruling: RuleDrawing | None
     tables: dict[str, DrawnTable] = field(default_factory=dict)
     own: list[Codes] = field(init=False)
     there: list[npt.NDArray[np.bool_]] = field(init=False)
@@ -120,7 +99,7 @@ class _Drawing:
         self.own, self.there = _slots_of(self.unit_row, self.units)
         self.lent, self.lending = _slots_of(self.unit_row, self.lenders)
 
-    def grow(self, table: str, rows: Codes, unit: Codes, up: Codes | None) -> None:
+    def grow(self, table: str, rows: Codes, unit: Codes, up: Codes | None, role: Codes) -> None:
         """Keep the rows of a table, and draw those below.
 
         Args:
@@ -128,6 +107,7 @@ class _Drawing:
             rows: codes of its columns and numbers of children.
             unit: the unit whose first row of that table it is, -1 where it was lent.
             up: see `DrawnTable`.
+            role: likewise.
         """
         self.progress.check()
         if len(rows) > self.most[table]:
@@ -135,9 +115,11 @@ class _Drawing:
         domain = self.unit_row.extended(table)
         frame, columns = coded(domain, rows, self.generator), len(self.unit_row.members[table])
         mine = {name: values for name, values in frame.items() if int(name[1:]) < columns}
-        self.tables[table] = DrawnTable(rows[:, :columns], mine, up)
+        self.tables[table] = DrawnTable(rows[:, :columns], mine, up, role)
         below = self.unit_row.below(table)
         counts = {one: np.asarray(frame[f"t{columns + place}"], np.int64) for place, one in enumerate(below)}
+        if self.ruling is not None:
+            self.ruling.beside(self.tables).obey(Drawn(table, rows, mine, counts))
         for link in self.unit_row.tree.children(table):
             one = np.ones(len(rows), np.int64)
             roles = {role: one if role.always else counts[Below(link, role)] for role in link.roles}
@@ -146,6 +128,7 @@ class _Drawing:
             parts = [self._of_role(link, role, rows, unit, numbers) for role, numbers in roles.items()]
             parts.append(self._children(link, rows, unit, counts[Below(link)]))
             joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
+            joined.append(np.repeat([*range(len(roles)), -1], [len(part[2]) for part in parts]))
             order = np.argsort(joined[2], kind="stable")  # of rows of one parent those with a role first
             self.grow(link.child, *(column[order] for column in joined))
 
@@ -162,7 +145,7 @@ class _Drawing:
         upper = self.unit_row.slots[slot].above
         assert upper is not None
         both = self.lending[upper] & self.lending[slot]
-        lenders = _Lenders(self.lent[upper][both], self._values(slot, both), self.levels, self.generator)
+        lenders = Lenders(self.lent[upper][both], self._values(slot, both), self.levels, self.generator)
         rows, owner = np.zeros((len(whose), self.own[slot].shape[1]), np.int64), np.full(len(whose), -1)
         own = (whose >= 0) & self.there[slot][whose]
         rows[own], owner[own] = self.own[slot][whose[own]], whose[own]
@@ -199,7 +182,7 @@ class _Drawing:
         if not both.any():  # of first rows all that is known of a row
             both, held = self.lending[upper] & self.lending[first], first
         keys = np.concatenate([self.lent[first][both], self.lent[upper][both]], axis=1)
-        lenders = _Lenders(keys, self._values(held, both), self.levels, self.generator)
+        lenders = Lenders(keys, self._values(held, both), self.levels, self.generator)
         mine = np.flatnonzero(nth == 1)
         whose = unit[up[mine]]
         own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
@@ -254,66 +237,3 @@ def _any_values(
 
 def _declared(attribute: Attribute) -> int:
     return max(1, attribute.regular)
-
-
-class _Lenders:
-    """Rows that lend what goes with them to rows that are like them.
-
-    Args:
-        keys: by which likeness goes, shape (lenders, columns).
-        values: what they lend, shape (lenders, columns); where there is no lender what anyone gets.
-        levels: see `_LEVELS`.
-        generator: of the draws.
-    """
-
-    def __init__(self, keys: Codes, values: Codes, levels: Sequence[float], generator: np.random.Generator) -> None:
-        self._keys, self._values, self._levels, self._generator = keys, values, levels, generator
-        weights = [_told(keys[:, place], values) for place in range(keys.shape[1])] if len(keys) else []
-        self._order = sorted(range(len(weights)), key=lambda place: -weights[place])
-
-    def lend(self, wanted: Codes) -> Codes:
-        """What a lender that is as alike as there is any lends to each row."""
-        chosen = self._generator.integers(0, len(self._values), len(wanted))
-        left = np.arange(len(wanted)) if self._order else np.zeros(0, np.int64)
-        for part in self._levels:
-            columns = self._order[: max(1, round(part * len(self._order)))]
-            if not len(left):
-                break
-            mine, theirs = _packed(self._keys[:, columns], wanted[left][:, columns])
-            order = np.argsort(mine, kind="stable")
-            low = np.searchsorted(mine[order], theirs)
-            high = np.searchsorted(mine[order], theirs, side="right")
-            alike = high > low
-            drawn = low + (self._generator.random(len(left)) * (high - low)).astype(np.int64)
-            chosen[left[alike]] = order[drawn[alike]]
-            left = left[~alike]
-        return self._values[chosen]
-
-
-def _packed(keys: Codes, wanted: Codes) -> tuple[Codes, Codes]:
-    """One number for each row of both, the same for the same codes."""
-    whole = np.concatenate([keys, wanted])
-    packed, largest = np.zeros(len(whole), np.int64), 1
-    for place in range(whole.shape[1]):
-        wide = int(whole[:, place].max(initial=0)) + 1
-        if largest * wide > _LARGEST_KEY:
-            packed = np.unique(packed, return_inverse=True)[1].astype(np.int64)
-            largest = int(packed.max(initial=0)) + 1
-        packed, largest = packed * wide + whole[:, place], largest * wide
-    return packed[: len(keys)], packed[len(keys) :]
-
-
-def _told(key: Codes, values: Codes) -> float:
-    """How much a column tells of those that are lent: the mutual information (nats), less what chance makes up."""
-    key, values = key[:_LOOKED_AT], values[:_LOOKED_AT]
-    return sum(_information(key, values[:, place]) for place in range(values.shape[1]))
-
-
-def _information(one: Codes, other: Codes) -> float:
-    shape: Sequence[int] = (int(one.max()) + 1, int(other.max()) + 1)
-    joint = np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1]).reshape(shape) / len(one)
-    apart = np.outer(joint.sum(1), joint.sum(0))
-    cells = joint > 0
-    found = float((joint[cells] * np.log(joint[cells] / apart[cells])).sum())
-    degrees = ((joint.sum(1) > 0).sum() - 1) * ((joint.sum(0) > 0).sum() - 1)
-    return max(0.0, found - float(degrees) / (2 * len(one)))

@@ -13,7 +13,7 @@ from typing import Any
 from dpsql.books.ledger.accounts import account_now
 from dpsql.books.ledger.store import Books
 from dpsql.books.releases.releases import Entry
-from dpsql.books.tables.facts import constraints
+from dpsql.books.tables.facts import constraints, rules
 from dpsql.books.tables.owner_facts import fact_of, listed_roles, tables_of
 from dpsql.core.domain import Attribute
 from dpsql.core.neighbours import Neighbours
@@ -189,4 +189,5 @@ def counted_rows(neighbours: Neighbours) -> str:
 def _constraints(books: Books, entry: Entry) -> list[str]:
     if (linked := entry.linked) is None:
         return [one.predicate for one in constraints(books, entry.source)]
-    return [fact_of(table, one.predicate) for table in tables_of(linked) for one in constraints(books, table)]
+    stated = ((table, [*constraints(books, table), *rules(books, table)]) for table in tables_of(linked))
+    return [fact_of(table, one.predicate) for table, listed in stated for one in listed]

@@ -1,7 +1,8 @@
 """How near synthetic households with their persons are to real ones: `python -m tests.benchmarks.households FOLDER 1 0.1 …`.
 
 FOLDER holds households.csv and persons.csv of the package `activitysim` (examples/production_semcog/data). Each ε is run
-without roles and with them: one head in each household (or one person in group quarters), at most one spouse.
+without roles and with them: one head in each household (or one person in group quarters), at most one spouse. At last
+it is run with rules, too: children are younger than the head, whose age the household states.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ POSSIBLE = """
     SELECT avg((heads = 1)::INT), max(spouses), avg((heads = 1 AND spouses = (hht = 1)::INT AND head = stated
         AND coalesce(eldest < head, true))::INT) FROM h
 """
+RULES = [("persons", "relate NOT IN (2, 3, 4) OR age < head.age"), ("households", "head.age = age_of_head")]
 SIZES = {"cars": 6, "income": 8, "hht": 8, "age_of_head": 12, "relate": 18, "age": 12, "sex": 2, "esr": 5}
 
 
@@ -92,9 +94,11 @@ def shown(db: dpsql.Database) -> str:
 def main() -> None:
     """Print a line for each ε, without roles and with them."""
     found = tables(Path(sys.argv[1]))
-    for roles in (False, True):
+    for words in ("without roles", "with roles", "with roles and rules"):
         with dpsql.connect() as db:
-            protect(db, found, roles=roles)
+            protect(db, found, roles=words != "without roles")
+            for table, rule in RULES if "rules" in words else ():
+                db.constraint(table, rule)
             print("real:", shown(db))
             for epsilon in map(float, sys.argv[2:] or ["1"]):
                 begun, schema = time.process_time(), f"made_{str(epsilon).replace('.', '_')}"
@@ -102,7 +106,6 @@ def main() -> None:
                 seconds, both = time.process_time() - begun, ("main", schema)
                 joins = np.mean([far(db, query, both) for query in JOINS])
                 db.sql(f"USE {schema}")
-                words = "with roles" if roles else "without roles"
                 print(f"epsilon {epsilon:g}, {words}: {shown(db)}, joins {joins:.3f}, {seconds:.1f} CPU s, {rows}")
                 db.sql("USE main")
 

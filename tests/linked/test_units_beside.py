@@ -70,7 +70,7 @@ def test_a_prediction_is_by_the_number_of_what_is_counted(clinic):
 @pytest.mark.medium
 def test_many_rows_of_a_unit_are_filled_in_few_steps_that_can_be_interrupted(monkeypatch):
     """One by one, a unit of 100,000 rows took minutes in which nobody could stop the call."""
-    happened, lend, check = [], unit_drawing._Lenders.lend, Quiet.check
+    happened, lend, check = [], unit_drawing.Lenders.lend, Quiet.check
 
     def noted_lend(lenders, wanted):
         happened.append("lend")
@@ -83,7 +83,7 @@ def test_many_rows_of_a_unit_are_filled_in_few_steps_that_can_be_interrupted(mon
 
     with dpsql.connect() as db:
         visits(db, 60, 600, 5)
-        monkeypatch.setattr(unit_drawing._Lenders, "lend", noted_lend)
+        monkeypatch.setattr(unit_drawing.Lenders, "lend", noted_lend)
         monkeypatch.setattr(Quiet, "check", noted_check)
         rows = db.synthesize("visits", 50.0, linked=True, **QUICK).df()
     assert len(rows) > 60 * 500

@@ -27,7 +27,10 @@ UNTRUSTED = next(c["source_modules"] for c in CONTRACTS if c["name"].startswith(
 AFTER_THE_CURATOR = {
     "dpsql/release/synthesis.py": "draws the rows of a fitted model",
     "dpsql/release/drawing.py": "draws where in their bins they lie",
-    "dpsql/release/unit_drawing.py": "draws which synthetic rows lend what to others, of rows of a fitted model",
+    "dpsql/release/unit_drawing.py": "draws rows of tables, of rows of a fitted model",
+    "dpsql/release/lending.py": "draws which synthetic rows lend what to others",
+    "dpsql/release/ruled_rows.py": "draws which declared values are tried first",
+    "dpsql/release/rule_drawing.py": "draws which synthetic rows lend what to others, and where in their bins these lie",
     "dpsql/release/linked_rows.py": "draws the rows of a fitted model",
     "dpsql/release/keys.py": "draws keys that are UUIDs, and reads nothing of the rows",
     "dpsql/evaluation/key_values.py": "names the type UUID, and draws nothing",

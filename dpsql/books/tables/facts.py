@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from dpsql.books.ledger import ledger
 from dpsql.books.ledger.migration import migrate
@@ -14,6 +15,9 @@ from dpsql.core.constraint import Constraint
 from dpsql.core.domain import Attribute, Domain, attribute_from, fields_of
 from dpsql.engines.source_path import Above, reached
 from dpsql.errors import InvalidArgument
+
+ACROSS: Final = ""
+"""What no column is called: listed first among those of a fact that speaks of other tables' rows, too."""
 
 
 def declare(books: Books, source: str, attribute: Attribute) -> None:
@@ -129,7 +133,20 @@ def constrain(books: Books, source: str, constraint: Constraint, *, remove: bool
 
 
 def constraints(books: Books, source: str) -> list[Constraint]:
-    """The facts recorded about a source's rows."""
+    """The facts recorded about a source's rows, each by itself."""
+    return [one for one in _stated(books, source) if ACROSS not in one.columns]
+
+
+def rules(books: Books, source: str) -> list[Constraint]:
+    """The facts recorded about a source's rows beside others, see `dpsql.core.link_rule`: they hold in linked tables.
+
+    Their columns are as the predicates name them.
+    """
+    stated = (one for one in _stated(books, source) if ACROSS in one.columns)
+    return [Constraint(one.predicate, tuple(name for name in one.columns if name != ACROSS)) for one in stated]
+
+
+def _stated(books: Books, source: str) -> list[Constraint]:
     sql = "SELECT predicate, columns FROM dpsql.constraint WHERE source = $source ORDER BY predicate"
     return [Constraint(predicate, tuple(columns)) for predicate, columns in books.run(sql, {"source": source})]
 

@@ -1,0 +1,90 @@
+"""Public facts about rows beside others of their tree, which hold in linked synthetic tables: an owner states them."""
+
+from __future__ import annotations
+
+from dpsql.books.ledger.migration import migrate
+from dpsql.books.ledger.store import Books
+from dpsql.books.tables import facts
+from dpsql.books.tables.links import table_of, tree_of
+from dpsql.core.constraint import Constraint
+from dpsql.core.domain import Domain
+from dpsql.core.link_rule import LinkRule
+from dpsql.core.tree import Tree
+from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.source import Source
+from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.evaluation.constraints import parse_predicate
+from dpsql.evaluation.link_rules import names_other_rows, parse_rule, tried
+from dpsql.owner.constraints import constrain, tried_on
+from dpsql.owner.protect import account_of, domain_of
+
+
+def check_fact(books: Books, source: Source, predicate: str) -> Constraint:
+    """Check a fact about a table's rows, each by itself or beside others.
+
+    Raises:
+        NotProtected: the table has no account yet.
+        NotDeclared: a column that it names has no domain yet.
+        InvalidArgument: it is not a predicate, see `parse_predicate` and `parse_rule`.
+    """
+    account_of(books, source)
+    if not names_other_rows(source, predicate):
+        try:
+            stated = parse_predicate(source, predicate)
+        except UnknownName:
+            if tree_of(books, source.key) is not None:  # a role, or a table, in place of a column?
+                _rule(books, source, predicate)
+            raise
+        tried_on(books, source, stated)
+        return stated
+    rule = _rule(books, source, predicate)[0]
+    return Constraint(rule.predicate, (facts.ACROSS, *rule.named))
+
+
+def state_fact(cursor: Cursor, source: Source, predicate: str, *, looked: bool = False) -> tuple[Constraint, int, int]:
+    """State a public fact that every synthetic row must satisfy, by itself or beside others of its tree.
+
+    Args:
+        cursor: of the owner.
+        source: whose rows it is about.
+        predicate: SQL over the columns of a row, and of rows above it or with a role.
+        looked: whether the owner read it off the rows, so that it is the owner's disclosure.
+
+    Returns:
+        The fact, how many tuples of its columns' codes there are, and how many it allows.
+
+    Raises:
+        DpsqlError: see `check_fact` and `constrain`.
+    """
+    books = Books(cursor, source.catalog)
+    stated = check_fact(books, source, predicate)
+    if facts.ACROSS not in stated.columns:
+        return (stated, *constrain(cursor, source, stated, looked=looked))
+    rule, sources, domains = _rule(books, source, predicate)
+    tuples, allowed = tried(rule, sources, domains)
+    migrate(books)  # an earlier dpsql would not obey it
+    facts.constrain(books, source.key, stated, looked=looked)
+    return Constraint(rule.predicate, rule.named), tuples, allowed
+
+
+def _rule(books: Books, source: Source, predicate: str) -> tuple[LinkRule, dict[str, Source], dict[str, Domain]]:
+    """A rule that is stated of a table, the tables of its tree, and the domains of the columns that it names."""
+    tree = _tree(books, source)
+    sources = {table: table_of(books, table) for table in tree.tables}
+    rule, domains = parse_rule(tree, sources, source.key, predicate), dict[str, Domain]()
+    for part in rule.parts:
+        named = {name for other in rule.parts if other.table == part.table for name in other.columns}
+        if named:
+            domains[part.table] = domain_of(books, sources[part.table], sorted(named))
+        domains.setdefault(part.table, Domain(()))
+    return rule, sources, domains
+
+
+def _tree(books: Books, source: Source) -> Tree:
+    tree = tree_of(books, source.key)
+    if tree is None:
+        raise InvalidArgument(
+            f"predicate: it names a column of another table, but no link leads from or to {source.name!r}: say "
+            f"CALL dp_link({source.name!r}, 'parent') first, or name columns of {source.name!r} alone"
+        )
+    return tree

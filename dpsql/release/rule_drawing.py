@@ -1,0 +1,248 @@
+"""Rows drawn so that they obey rules between rows of a tree: the parent's first, then each given those before.
+
+    1  as they were drawn, where they obey
+    2  elsewhere in their bins
+    3  with the values of a row that is like them and like the rows that are given, which obey
+    4  with any declared values that obey
+
+What changes are the columns that a rule names, and those that facts about one row tie to them. Keys, numbers of rows
+and roles stay. A row that has rows below it is drawn so that these can obey: it, not they, takes another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsql.core.constraint import Allowed
+from dpsql.core.link_rule import LinkRule
+from dpsql.core.steps import released_ticks
+from dpsql.core.unit_row import Below, UnitRow
+from dpsql.errors import DpsqlError
+from dpsql.evaluation.constraints import settle_bins
+from dpsql.release.lending import LEVELS_OF_OTHERS, Lenders
+from dpsql.release.ruled_rows import Codes, DrawnTable, RuledRows, Stage, Truths, stages_of
+from dpsql.runtime.progress import Progress
+
+_REDRAWS: Final = 4
+_BORROWS: Final = tuple(LEVELS_OF_OTHERS[start:] for start in range(len(LEVELS_OF_OTHERS) + 1) for _ in range(3))
+"""Which lenders are asked, one time after the other: those that are alike in fewer and fewer columns."""
+_LENDERS: Final = 50_000
+_ORDERS: Final = 40
+"""In how many orders declared values are tried that obey a row's own rules, before all are tried one by one."""
+_FIRST: Final = 16
+"""Rows for which all values are tried first: rules that contradict each other are noticed by these."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rows of one table while they are drawn; codes and ticks are changed in place.
+
+    Attributes:
+        table: whose they are.
+        rows: codes of its columns and numbers of children.
+        frame: of its own columns.
+        counts: for each column of `UnitRow.below` how many rows there are.
+    """
+
+    table: str
+    rows: Codes
+    frame: dict[str, npt.NDArray[Any]]
+    counts: Mapping[Below, Codes]
+
+
+@dataclass(frozen=True)
+class RuleDrawing:
+    """The rules of a release, and how rows come to obey them.
+
+    Attributes:
+        unit_row: of the tree.
+        ruled: the rules, and the rows drawn so far.
+        facts: what is allowed of the rows of each table, whatever their role.
+        generator: of the draws.
+        progress: notified between steps.
+    """
+
+    unit_row: UnitRow
+    ruled: RuledRows
+    facts: Mapping[str, Sequence[Allowed]]
+    generator: np.random.Generator
+    progress: Progress
+
+    def beside(self, tables: Mapping[str, DrawnTable]) -> RuleDrawing:
+        """The same where some tables are drawn."""
+        return replace(self, ruled=replace(self.ruled, tables=tables))
+
+    def obey(self, drawn: Drawn) -> None:
+        """Let rows of a table obey its rules, and let later rows be able to."""
+        role, work = self.ruled.tables[drawn.table].role, list[tuple[Stage, Codes]]()
+        for stage in stages_of(self.unit_row.tree, drawn.table):
+            at = np.flatnonzero(role == stage.number)
+            if len(at) and (self.ruled.of(stage) or self.ruled.later(stage)):
+                work.append((stage, at))
+        if work:
+            self._settle(drawn, np.arange(len(drawn.rows)))
+        for stage, at in work:
+            self._draw(drawn, stage, at)
+
+    def _draw(self, drawn: Drawn, stage: Stage, at: Codes) -> None:
+        own, later = self.ruled.of(stage), self.ruled.later(stage)
+        needs = [self._needs(drawn, stage, other) for other, _ in later]
+
+        def good(some: Codes, *, declared: bool = True) -> Truths:
+            self.progress.check()
+            holds = self.ruled.obeyed(own, some)
+            for (other, rules), needed in zip(later, needs, strict=True):
+                asked = np.flatnonzero(holds & needed[some])
+                holds[asked] = self.ruled.able(stage, other, rules, some[asked], declared=declared)
+            return holds
+
+        left = at[~good(at)]
+        names = self._named(stage, own, later)
+        for _ in range(_REDRAWS):
+            if not len(left):
+                return
+            self._elsewhere(drawn, names, left, self.generator.random((len(left), len(names))))
+            left = left[~good(left)]
+        left = self._borrow(drawn, stage, own, names, np.setdiff1d(at, left), left, good)
+        for some in (left[:_FIRST], left[_FIRST:]):  # a row that nothing helps ends the release
+            none = self._any(drawn, stage, names, some, good)
+            none = self._any(drawn, stage, names, none, partial(good, declared=False))  # with rows below that are NULL
+            if len(none):
+                rules = [*own, *(rule for _, listed in later for rule in listed)]
+                words = " and ".join(dict.fromkeys(repr(rule.predicate) for rule in rules))
+                raise DpsqlError(
+                    f"{words}: no values of some rows of {drawn.table!r} were found for which it holds together "
+                    "with the rows above and beside them. Take it back, dp_constraint(…, remove := true); then the "
+                    "same call completes the release, free"
+                )
+
+    def _needs(self, drawn: Drawn, stage: Stage, other: Stage) -> Truths:
+        """Of all rows of the table, which have rows of a later stage."""
+        if other.table == stage.table:
+            table, link = self.ruled.tables[drawn.table], stage.link
+            assert table.up is not None
+            assert link is not None
+            has = np.zeros(len(self.ruled.tables[link.parent].codes), bool)
+            has[table.up[table.role == other.number]] = True
+            return has[table.up]
+        path = self.unit_row.tree.path(other.table)
+        first = next(step for step in path if step.parent == drawn.table)
+        direct = [one for one in drawn.counts if one.link == first]
+        if first.child == other.table:
+            if other.role is not None and other.role.always:
+                return np.ones(len(drawn.rows), bool)
+            direct = [one for one in direct if one.role == other.role]
+        elif any(role.always for role in first.roles):
+            return np.ones(len(drawn.rows), bool)
+        return np.asarray(np.any([drawn.counts[one] > 0 for one in direct], axis=0), bool)
+
+    def _named(self, stage: Stage, own: Sequence[LinkRule], later: Sequence[tuple[Stage, list[LinkRule]]]) -> list[str]:
+        """The columns of a row that may change: those that rules name, and those tied to them."""
+        rules = [*own, *(rule for _, rules in later for rule in rules)]
+        parts = [rule.subject for rule in own]
+        parts += [p for r in rules for p in r.given if p.table == stage.table and p.role in (None, stage.role)]
+        return self.ruled.tied(stage, [name for part in parts for name in part.columns])
+
+    def _elsewhere(self, drawn: Drawn, names: Sequence[str], at: Codes, places: npt.NDArray[np.float64]) -> None:
+        """Draw ticks inside bins."""
+        domain = self.unit_row.members[drawn.table]
+        for number, name in enumerate(names):
+            place = domain.names.index(name)
+            if f"t{place}" in drawn.frame:
+                ticks = released_ticks(domain.attributes[place], drawn.rows[at, place], places[:, number])
+                drawn.frame[f"t{place}"][at] = ticks
+        self._settle(drawn, at)
+
+    def _settle(self, drawn: Drawn, at: Codes) -> None:
+        """Let facts about one row hold inside bins, which does not change codes."""
+        source, domain = self.ruled.sources[drawn.table], self.unit_row.members[drawn.table]
+        facts = self.facts[drawn.table]
+        if any(domain.by_name[name].kind == "bins" for part in facts for name in part.clique):
+            some = {name: values[at] for name, values in drawn.frame.items()}
+            settle_bins(source, domain, facts, drawn.rows[at][:, : len(domain)], some, self.generator)
+            for name, values in some.items():
+                drawn.frame[name][at] = values
+
+    def _borrow(
+        self,
+        drawn: Drawn,
+        stage: Stage,
+        own: Sequence[LinkRule],
+        names: Sequence[str],
+        lenders: Codes,
+        left: Codes,
+        good: Callable[[Codes], Truths],
+    ) -> Codes:
+        """Let rows that are alike lend values, and return those that none helps."""
+        places = [self.unit_row.members[drawn.table].names.index(name) for name in names]
+        if not len(lenders) or not len(left):
+            return left
+        lenders = lenders[self.generator.permutation(len(lenders))[:_LENDERS]]
+        values = drawn.rows[lenders][:, places]
+        known = Lenders(self._likeness(drawn, own, places, lenders), values, LEVELS_OF_OTHERS, self.generator)
+        for levels in _BORROWS:
+            if not len(left):
+                break
+            drawn.rows[left[:, None], places] = known.lend(self._likeness(drawn, own, places, left), levels)
+            self._changed(drawn, names, left, self.generator.random((len(left), len(names))))
+            left = left[~good(left)]
+        return left
+
+    def _likeness(self, drawn: Drawn, own: Sequence[LinkRule], changed: Sequence[int], at: Codes) -> Codes:
+        """By what rows are like each other: what does not change of them, and what rules give with them."""
+        rest = [place for place in range(drawn.rows.shape[1]) if place not in changed]
+        columns, table = [drawn.rows[at][:, rest]], self.ruled.tables[drawn.table]
+        for part in {part for rule in own for part in rule.given}:
+            assert table.up is not None
+            parent = self.unit_row.tree.link_of[drawn.table].parent
+            rows = self.ruled.given(part, parent, table.up[at])
+            for name, codes in self.ruled.values(part, np.maximum(rows, 0)).items():
+                if name.startswith("c"):
+                    columns.append(np.where(rows >= 0, codes.astype(np.int64) + 1, 0)[:, None])
+        return np.concatenate(columns, axis=1)
+
+    def _any(
+        self, drawn: Drawn, stage: Stage, names: Sequence[str], left: Codes, good: Callable[[Codes], Truths]
+    ) -> Codes:
+        """Try declared values in a random order, and return the rows for which none will do."""
+        if not len(left):
+            return left
+        places = [self.unit_row.members[drawn.table].names.index(name) for name in names]
+        own, up = self.ruled.of(stage), self.ruled.tables[drawn.table].up
+
+        def without(left: Codes, codes: Codes, inside: npt.NDArray[np.float64]) -> Codes:
+            drawn.rows[left[:, None], places] = codes
+            self._changed(drawn, names, left, inside)
+            return left[~good(left)]
+
+        none: list[Codes] = []
+        for _ in range(_ORDERS if own else 0):
+            if not len(left):
+                break
+            assert up is not None
+            assert stage.link is not None
+            codes, inside = self.ruled.tuples(stage, names)
+            fit = self.ruled.fitting(own, names, (codes, inside), stage.link.parent, up[left])
+            fits = fit >= 0
+            none.append(left[~fits])  # another order would not help these
+            left = without(left[fits], codes[fit[fits]], inside[fit[fits]])
+        left = np.concatenate([left, *none])
+        codes, inside = self.ruled.tuples(stage, names)
+        for number in range(len(codes)):
+            if not len(left):
+                break
+            left = without(left, codes[[number] * len(left)], inside[[number] * len(left)])
+        return left
+
+    def _changed(self, drawn: Drawn, names: Sequence[str], at: Codes, places: npt.NDArray[np.float64]) -> None:
+        """Take over the codes of some rows, and draw ticks for them."""
+        for name in names:
+            place = self.unit_row.members[drawn.table].names.index(name)
+            drawn.frame[f"c{place}"][at] = drawn.rows[at, place]
+        self._elsewhere(drawn, names, at, places)
