@@ -38,6 +38,10 @@ class Lenders:
 
     def lend(self, wanted: Codes, levels: Sequence[float] | None = None) -> Codes:
         """What a lender that is as alike as there is any lends to each row; of other levels where some are given."""
+        return self._values[self.choose(wanted, levels)]
+
+    def choose(self, wanted: Codes, levels: Sequence[float] | None = None) -> Codes:
+        """For each row the number of a lender, chosen as in `lend`."""
         chosen = self._generator.integers(0, len(self._values), len(wanted))
         left = np.arange(len(wanted)) if self._order else np.zeros(0, np.int64)
         for part in self._levels if levels is None else levels:
@@ -52,7 +56,7 @@ class Lenders:
             drawn = low + (self._generator.random(len(left)) * (high - low)).astype(np.int64)
             chosen[left[alike]] = order[drawn[alike]]
             left = left[~alike]
-        return self._values[chosen]
+        return chosen
 
 
 def _packed(keys: Codes, wanted: Codes) -> tuple[Codes, Codes]:

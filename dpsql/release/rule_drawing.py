@@ -2,8 +2,9 @@
 
     1  as they were drawn, where they obey
     2  elsewhere in their bins
-    3  with the values of a row that is like them and like the rows that are given, which obey
-    4  with any declared values that obey
+    3  with the values of a row that obeys and takes theirs, where both obey then: no column has other values in all
+    4  with the values of a row that is like them and like the rows that are given, which obey
+    5  with any declared values that obey
 
 What changes are the columns that a rule names, and those that facts about one row tie to them. Keys, numbers of rows
 and roles stay. A row that has rows below it is drawn so that these can obey: it, not they, takes another value.
@@ -30,8 +31,13 @@ from dpsql.release.ruled_rows import Codes, DrawnTable, RuledRows, Stage, Truths
 from dpsql.runtime.progress import Progress
 
 _REDRAWS: Final = 4
-_BORROWS: Final = tuple(LEVELS_OF_OTHERS[start:] for start in range(len(LEVELS_OF_OTHERS) + 1) for _ in range(3))
-"""Which lenders are asked, one time after the other: those that are alike in fewer and fewer columns."""
+_FEWER: Final = tuple(LEVELS_OF_OTHERS[start:] for start in range(len(LEVELS_OF_OTHERS) + 1))
+"""Which rows are asked, one time after the other: those that are alike in fewer and fewer columns."""
+_EXCHANGES: Final = 12
+"""How often those that are as alike are asked to exchange values."""
+_IDLE: Final = 50
+"""Those are asked no more who helped less than one row in so many."""
+_BORROWS: Final = tuple(levels for levels in _FEWER for _ in range(3))
 _LENDERS: Final = 50_000
 _ORDERS: Final = 40
 """In how many orders declared values are tried that obey a row's own rules, before all are tried one by one."""
@@ -54,6 +60,54 @@ class Drawn:
     rows: Codes
     frame: dict[str, npt.NDArray[Any]]
     counts: Mapping[Below, Codes]
+
+
+@dataclass(frozen=True)
+class _Demand:
+    """What rules ask of the rows of a stage.
+
+    Attributes:
+        names: the columns that may change for it: those that rules name, and those tied to them.
+        own: rules of the rows.
+        later: rules of rows that are drawn later, which these rows must leave values to.
+    """
+
+    names: Sequence[str]
+    own: Sequence[LinkRule]
+    later: Sequence[tuple[Stage, Sequence[LinkRule]]]
+
+    @classmethod
+    def of(
+        cls,
+        ruled: RuledRows,
+        stage: Stage,
+        own: Sequence[LinkRule],
+        later: Sequence[tuple[Stage, Sequence[LinkRule]]],
+    ) -> _Demand:
+        """What some rules ask."""
+        given = [part for _, rules in later for rule in rules for part in rule.given]
+        parts = [rule.subject for rule in own]
+        parts += [p for rule in own for p in rule.given if p.table == stage.table and p.role in (None, stage.role)]
+        parts += [p for p in given if p.table == stage.table and p.role in (None, stage.role)]
+        return cls(ruled.tied(stage, [name for part in parts for name in part.columns]), own, later)
+
+    @property
+    def rules(self) -> list[LinkRule]:
+        """All of them."""
+        return [*self.own, *(rule for _, rules in self.later for rule in rules)]
+
+    def apart(self, ruled: RuledRows, stage: Stage) -> list[_Demand]:
+        """The same as demands that share no column."""
+        found: list[_Demand] = []
+        for demand in [
+            *(_Demand.of(ruled, stage, [rule], []) for rule in self.own),
+            *(_Demand.of(ruled, stage, [], [pair]) for pair in self.later),
+        ]:
+            touched = [other for other in found if not {*other.names}.isdisjoint(demand.names)]
+            together = [*touched, demand]
+            own, later = [r for d in together for r in d.own], [pair for d in together for pair in d.later]
+            found = [other for other in found if other not in touched] + [_Demand.of(ruled, stage, own, later)]
+        return found
 
 
 @dataclass(frozen=True)
@@ -91,31 +145,34 @@ class RuleDrawing:
             self._draw(drawn, stage, at)
 
     def _draw(self, drawn: Drawn, stage: Stage, at: Codes) -> None:
-        own, later = self.ruled.of(stage), self.ruled.later(stage)
-        needs = [self._needs(drawn, stage, other) for other, _ in later]
+        demand = _Demand.of(self.ruled, stage, self.ruled.of(stage), self.ruled.later(stage))
+        needs = {other: self._needs(drawn, stage, other) for other, _ in demand.later}
 
-        def good(some: Codes, *, declared: bool = True) -> Truths:
+        def good(some: Codes, part: _Demand = demand, *, declared: bool = True) -> Truths:
             self.progress.check()
-            holds = self.ruled.obeyed(own, some)
-            for (other, rules), needed in zip(later, needs, strict=True):
-                asked = np.flatnonzero(holds & needed[some])
-                holds[asked] = self.ruled.able(stage, other, rules, some[asked], declared=declared)
+            holds = self.ruled.obeyed(part.own, some)
+            for other, rules in part.later:
+                left = np.flatnonzero(holds & needs[other][some])
+                holds[left] = self.ruled.able(stage, other, rules, some[left], declared=declared)
             return holds
 
+        own, names = demand.own, demand.names
         left = at[~good(at)]
-        names = self._named(stage, own, later)
         for _ in range(_REDRAWS):
             if not len(left):
                 return
             self._elsewhere(drawn, names, left, self.generator.random((len(left), len(names))))
             left = left[~good(left)]
+        for part in demand.apart(self.ruled, stage):
+            holds = good(at, part)
+            self._exchange(drawn, part.names, at[holds], at[~holds], partial(good, part=part))
+        left = at[~good(at, demand)]
         left = self._borrow(drawn, stage, own, names, np.setdiff1d(at, left), left, good)
         for some in (left[:_FIRST], left[_FIRST:]):  # a row that nothing helps ends the release
             none = self._any(drawn, stage, names, some, good)
             none = self._any(drawn, stage, names, none, partial(good, declared=False))  # with rows below that are NULL
             if len(none):
-                rules = [*own, *(rule for _, listed in later for rule in listed)]
-                words = " and ".join(dict.fromkeys(repr(rule.predicate) for rule in rules))
+                words = " and ".join(dict.fromkeys(repr(rule.predicate) for rule in demand.rules))
                 raise DpsqlError(
                     f"{words}: no values of some rows of {drawn.table!r} were found for which it holds together "
                     "with the rows above and beside them. Take it back, dp_constraint(…, remove := true); then the "
@@ -142,13 +199,6 @@ class RuleDrawing:
             return np.ones(len(drawn.rows), bool)
         return np.asarray(np.any([drawn.counts[one] > 0 for one in direct], axis=0), bool)
 
-    def _named(self, stage: Stage, own: Sequence[LinkRule], later: Sequence[tuple[Stage, list[LinkRule]]]) -> list[str]:
-        """The columns of a row that may change: those that rules name, and those tied to them."""
-        rules = [*own, *(rule for _, rules in later for rule in rules)]
-        parts = [rule.subject for rule in own]
-        parts += [p for r in rules for p in r.given if p.table == stage.table and p.role in (None, stage.role)]
-        return self.ruled.tied(stage, [name for part in parts for name in part.columns])
-
     def _elsewhere(self, drawn: Drawn, names: Sequence[str], at: Codes, places: npt.NDArray[np.float64]) -> None:
         """Draw ticks inside bins."""
         domain = self.unit_row.members[drawn.table]
@@ -168,6 +218,34 @@ class RuleDrawing:
             settle_bins(source, domain, facts, drawn.rows[at][:, : len(domain)], some, self.generator)
             for name, values in some.items():
                 drawn.frame[name][at] = values
+
+    def _exchange(
+        self, drawn: Drawn, names: Sequence[str], others: Codes, left: Codes, good: Callable[[Codes], Truths]
+    ) -> Codes:
+        """Let rows take the values of others that are alike and obey, which take theirs, where both obey then.
+
+        Returns the rows that nobody can exchange with.
+        """
+        places = [self.unit_row.members[drawn.table].names.index(name) for name in names]
+        rest = [place for place in range(drawn.rows.shape[1]) if place not in places]
+        if not len(others) or not len(left):
+            return left
+        others = others[self.generator.permutation(len(others))[:_LENDERS]]
+        alike = Lenders(drawn.rows[others][:, rest], drawn.rows[others][:, places], LEVELS_OF_OTHERS, self.generator)
+        for levels in _FEWER:
+            for _ in range(_EXCHANGES):
+                other, first = np.unique(others[alike.choose(drawn.rows[left][:, rest], levels)], return_index=True)
+                mine = left[first]
+                _swap(drawn, places, mine, other)
+                fine = good(np.concatenate([mine, other])).reshape(2, -1).all(axis=0)
+                _swap(drawn, places, mine[~fine], other[~fine])
+                is_idle = _IDLE * int(fine.sum()) < len(left)
+                left = np.setdiff1d(left, mine[fine])
+                if not len(left):
+                    return left
+                if is_idle:
+                    break
+        return left
 
     def _borrow(
         self,
@@ -246,3 +324,13 @@ class RuleDrawing:
             place = self.unit_row.members[drawn.table].names.index(name)
             drawn.frame[f"c{place}"][at] = drawn.rows[at, place]
         self._elsewhere(drawn, names, at, places)
+
+
+def _swap(drawn: Drawn, places: Sequence[int], some: Codes, others: Codes) -> None:
+    """Exchange the values of some columns, a row each with another one."""
+    both, turned = np.concatenate([some, others]), np.concatenate([others, some])
+    columns = [*places]
+    drawn.rows[both[:, None], columns] = drawn.rows[turned[:, None], columns]
+    for name in (f"{kind}{place}" for kind in "ct" for place in places):
+        if name in drawn.frame:
+            drawn.frame[name][both] = drawn.frame[name][turned]

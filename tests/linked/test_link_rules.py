@@ -303,3 +303,33 @@ def test_rules_that_contradict_each_other_publish_nothing_until_one_is_taken_bac
         found = db.sql("SELECT bool_and(high > low), count(*) > 0 FROM made.floors JOIN made.roofs USING (id)")
         assert found.fetchone() == (True, True)
         assert db.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'charge'").fetchone() == (1,)
+
+
+LOANS = """
+    CREATE TABLE loans (lid INTEGER PRIMARY KEY, amount INTEGER);
+    CREATE TABLE payments (lid INTEGER REFERENCES loans (lid), paid INTEGER, fee INTEGER);
+    INSERT INTO loans SELECT i, i * 7919 % 100 FROM range(2000) r(i);
+    INSERT INTO payments SELECT lid, lid * k * 7907 % (amount + 1), lid * k * 31 % (amount + 1) FROM loans, range(1, 4) r(k);
+    CALL dp_protect('loans', epsilon := 100.0, delta := 1e-9);
+    CALL dp_link('payments', 'loans', most := 4);
+    CALL dp_domain('loans', 'amount', lower := 0, upper := 99, bins := 10);
+    CALL dp_domain('payments', 'paid', lower := 0, upper := 99, bins := 10);
+    CALL dp_domain('payments', 'fee', lower := 0, upper := 99, bins := 10);
+"""
+
+
+@pytest.mark.medium
+def test_columns_keep_their_values_in_all():
+    """Rows exchange values, although the fit, of two steps, knows nothing of the rules, and a tenth of the rows break one.
+
+    Before, those rows took smaller values: the mean of `paid` and `fee` together fell from 48.8 to 46.2 to 46.9 in four runs.
+    """
+    with dpsql.connect() as db:
+        run(db, LOANS)
+        db.constraint("payments", "paid <= loans.amount")
+        db.constraint("payments", "fee <= loans.amount")
+        db.synthesize("payments", 50.0, linked=True, steps=2, relaxed_rows=16).to_schema("made")
+        both = "SELECT avg(paid + fee), count(*) FILTER (paid > amount OR fee > amount) FROM {0}payments JOIN {0}loans USING (lid)"
+        (truth, _), (made, broken) = (db.sql(both.format(place)).fetchone() for place in ("", "made."))
+        assert broken == 0
+        assert made == pytest.approx(truth, abs=1.2)
