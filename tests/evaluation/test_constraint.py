@@ -118,7 +118,7 @@ BAD = {
     "a macro with a built-in's name": ("abs(age) > 0 AND leak(age) > 0", "leak(…) is not about one row"),
     "an action": ("nextval('s') > age", "nextval(…) is not about one row"),
     "quoted": ('"random"() > age', "random(…) is not about one row"),
-    "another table's column": ("others.age > 1", "name a column of 'visits' alone"),
+    "another table's column": ("others.age > 1", "name columns of 'visits' alone"),
     "no column": ("1 = 1", "names no column"),
     "unknown column": ("agee > 1", "has no column 'agee'"),
     "impossible": ("age < 0", "no values of the declared domain"),
