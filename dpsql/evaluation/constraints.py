@@ -219,6 +219,24 @@ def _holds(
     """For each row of codes, whether all predicates hold of its decoded values."""
     frame = Frame.of(source, columns)
     query = exp.select(frame.row).from_(frame.decoded(source, attributes)).sql(dialect="duckdb")
+    return rows_that_obey(empty, source, frame, query, predicates)
+
+
+def rows_that_obey(
+    empty: Empty, source: Source, frame: Frame, query: str, predicates: Sequence[str]
+) -> npt.NDArray[np.bool_]:
+    """For each row of a frame, whether no predicate is FALSE of it.
+
+    Args:
+        empty: where it runs.
+        source: the table that the predicates are stated of.
+        frame: the rows, as codes.
+        query: selects the numbers of rows from the decoded ones.
+        predicates: over these.
+
+    Raises:
+        PredicateFails: one fails on them.
+    """
     conditions = [f"coalesce(CAST((\n{predicate}\n) AS BOOLEAN), TRUE)" for predicate in predicates]
     query += " WHERE " + " AND ".join(conditions)
     empty.register(frame.name, frame.columns)

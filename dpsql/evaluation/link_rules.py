@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
@@ -24,9 +23,8 @@ from dpsql.core.names import fold, quote
 from dpsql.core.tree import Tree
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
-from dpsql.evaluation.constraints import PredicateFails, at_places, places_to_try, taken_back
+from dpsql.evaluation.constraints import at_places, places_to_try, rows_that_obey, taken_back
 from dpsql.evaluation.decode import decode
-from dpsql.evaluation.refused import words_of_duckdb
 from dpsql.evaluation.row_expression import Frame, row_expression
 from dpsql.evaluation.sandbox import empty_database
 from dpsql.evaluation.workers import Empty
@@ -206,25 +204,9 @@ def obeys(
         else:
             fields = ", ".join(f"{name} := {value}" for name, value in values)
             shown.append(f"struct_pack({fields}) AS {quote(part.name)}")
-    query = (
-        f"SELECT {quote(frame.row)} FROM (SELECT {', '.join(shown)} FROM {quote(frame.name)}) AS {quote(source.name)} "  # noqa: S608
-        f"WHERE coalesce(CAST((\n{rule.predicate}\n) AS BOOLEAN), TRUE)"
-    )
-    empty.register(frame.name, frame.columns)
-    try:
-        numbers = empty.execute(query).fetchnumpy()[frame.row]
-    except duckdb.Error as error:  # nothing private is in that database, so its text may be shown
-        reason = words_of_duckdb(error)
-        raise PredicateFails(
-            f"predicate {rule.predicate!r} fails on the declared domain: {reason}; correct it, "
-            f"{taken_back(source, [rule.predicate])}",
-            reason,
-        ) from None
-    finally:
-        empty.unregister(frame.name)
-    holds = np.zeros(frame.rows, bool)
-    holds[np.asarray(numbers, np.int64)] = True
-    return holds
+    decoded = f"SELECT {', '.join(shown)} FROM {quote(frame.name)}"  # noqa: S608
+    query = f"SELECT {quote(frame.row)} FROM ({decoded}) AS {quote(source.name)}"  # noqa: S608
+    return rows_that_obey(empty, source, frame, query, [rule.predicate])
 
 
 def _value(attribute: Attribute, code: str, ticks: str) -> str:

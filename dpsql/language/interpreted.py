@@ -7,13 +7,12 @@ loaded from its Python source, which such an installation has, too. The trees th
 from __future__ import annotations
 
 import builtins
-import importlib
 import importlib.util
 import sys
 from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from sqlglot.dialects.duckdb import DuckDB
@@ -62,17 +61,6 @@ def _importing(instead: dict[str, ModuleType]) -> Any:
             return instead[name]
         module = builtins.__import__(name, globals, locals, fromlist, level)
         taken = {inner: instead[f"{name}.{inner}"] for inner in fromlist or () if f"{name}.{inner}" in instead}
-        return _Beside(module, taken) if taken else module
+        return SimpleNamespace(**{**vars(module), **taken}) if taken else module
 
     return import_module
-
-
-class _Beside:
-    """A package as `from package import a, b` reads it, with other modules in place of some."""
-
-    def __init__(self, package: ModuleType, instead: dict[str, ModuleType]) -> None:
-        self.__dict__.update(instead)
-        self._package = package
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._package, name)

@@ -63,7 +63,17 @@ class Members:
     def unit_row(self) -> UnitRow:
         """The flat domain, in which a unit is a row."""
         units = {UNITS: Domain(())} if self.tree.root == UNITS else {}
-        return UnitRow(self.tree, units | {table: member.domain for table, member in self.of.items()})
+        return UnitRow(self.tree, units | self.domains)
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """Of each table."""
+        return {table: member.source for table, member in self.of.items()}
+
+    @property
+    def domains(self) -> dict[str, Domain]:
+        """Of each table."""
+        return {table: member.domain for table, member in self.of.items()}
 
     @property
     def first(self) -> Source:

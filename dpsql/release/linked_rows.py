@@ -120,10 +120,8 @@ def _ruling(run: Run, members: Members, allowed: Rules, generator: np.random.Gen
     rules = link_rules(members, run.books)
     if not rules:
         return None
-    sources = {table: member.source for table, member in members.of.items()}
-    domains = {table: member.domain for table, member in members.of.items()}
     facts = {table: allowed_rows(members, run.books, table) for table in members.tree.tables}
-    ruled = RuledRows(members.tree, sources, domains, rules, allowed, {}, generator)
+    ruled = RuledRows(members.tree, members.sources, members.domains, rules, allowed, {}, generator)
     return RuleDrawing(members.unit_row, ruled, facts, generator, run.progress)
 
 

@@ -32,9 +32,9 @@ from dpsql.release.ruled_units import with_rules
 
 def unit_counter(members: Members, engine: Engine, books: Books, before: Callable[[], object] | None) -> TableCounter:
     """Counts units' rows."""
-    sources = {table: member.source for table, member in members.of.items()}
-    roles = roles_of(members.unit_row, sources)
-    return engine.unit_counter(sources, members.unit_row, (books.catalog, members.account), roles=roles, before=before)
+    row, sources = members.unit_row, members.sources
+    roles = roles_of(row, sources)
+    return engine.unit_counter(sources, row, (books.catalog, members.account), roles=roles, before=before)
 
 
 def allowed_rows(members: Members, books: Books, table: str) -> list[Allowed]:
@@ -58,8 +58,7 @@ def allowed_units(members: Members, books: Books) -> list[Allowed]:
     for table in members.tree.tables:
         for role, parts in allowed_by_role(members, books, table):
             found += members.unit_row.allowed(table, role, parts)
-    sources = {table: member.source for table, member in members.of.items()}
-    return with_rules(members.unit_row, found, link_rules(members, books), sources)
+    return with_rules(members.unit_row, found, link_rules(members, books), members.sources)
 
 
 def link_rules(members: Members, books: Books) -> list[LinkRule]:
@@ -68,7 +67,7 @@ def link_rules(members: Members, books: Books) -> list[LinkRule]:
     Raises:
         InvalidArgument: one names what is not there any longer; says how to take it back.
     """
-    sources, found = {table: member.source for table, member in members.of.items()}, []
+    sources, found = members.sources, []
     for table in members.tree.tables:
         for stated in rules(books, table):
             try:
@@ -83,10 +82,8 @@ def link_rules(members: Members, books: Books) -> list[LinkRule]:
 
 def _check_rules(members: Members, books: Books) -> None:
     """Refuse rules that no declared values satisfy, that span too many, or that name what is not drawn."""
-    sources = {table: member.source for table, member in members.of.items()}
-    domains = {table: member.domain for table, member in members.of.items()}
     for rule in link_rules(members, books):
-        tried(rule, sources, domains)
+        tried(rule, members.sources, members.domains)
 
 
 def check_members(members: Members, books: Books, *, is_paid: bool = False) -> None:

@@ -85,11 +85,11 @@ class _Demand:
         later: Sequence[tuple[Stage, Sequence[LinkRule]]],
     ) -> _Demand:
         """What some rules ask."""
-        given = [part for _, rules in later for rule in rules for part in rule.given]
+        demand = cls((), own, later)
+        given = [part for rule in demand.rules for part in rule.given]
         parts = [rule.subject for rule in own]
-        parts += [p for rule in own for p in rule.given if p.table == stage.table and p.role in (None, stage.role)]
-        parts += [p for p in given if p.table == stage.table and p.role in (None, stage.role)]
-        return cls(ruled.tied(stage, [name for part in parts for name in part.columns]), own, later)
+        parts += [part for part in given if part.table == stage.table and part.role in (None, stage.role)]
+        return replace(demand, names=ruled.tied(stage, [name for part in parts for name in part.columns]))
 
     @property
     def rules(self) -> list[LinkRule]:
@@ -134,18 +134,18 @@ class RuleDrawing:
 
     def obey(self, drawn: Drawn) -> None:
         """Let rows of a table obey its rules, and let later rows be able to."""
-        role, work = self.ruled.tables[drawn.table].role, list[tuple[Stage, Codes]]()
+        role, work = self.ruled.tables[drawn.table].role, list[tuple[Stage, _Demand, Codes]]()
         for stage in stages_of(self.unit_row.tree, drawn.table):
             at = np.flatnonzero(role == stage.number)
-            if len(at) and (self.ruled.of(stage) or self.ruled.later(stage)):
-                work.append((stage, at))
+            demand = _Demand.of(self.ruled, stage, self.ruled.of(stage), self.ruled.later(stage))
+            if len(at) and demand.rules:
+                work.append((stage, demand, at))
         if work:
             self._settle(drawn, np.arange(len(drawn.rows)))
-        for stage, at in work:
-            self._draw(drawn, stage, at)
+        for stage, demand, at in work:
+            self._draw(drawn, stage, demand, at)
 
-    def _draw(self, drawn: Drawn, stage: Stage, at: Codes) -> None:
-        demand = _Demand.of(self.ruled, stage, self.ruled.of(stage), self.ruled.later(stage))
+    def _draw(self, drawn: Drawn, stage: Stage, demand: _Demand, at: Codes) -> None:
         needs = {other: self._needs(drawn, stage, other) for other, _ in demand.later}
 
         def good(some: Codes, part: _Demand = demand, *, declared: bool = True) -> Truths:

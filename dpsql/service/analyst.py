@@ -282,9 +282,9 @@ class Analyst:
             yield
             if self._cancelled.is_set():
                 raise Interrupted("the statement was cancelled")
+        except RecursionError:
+            raise
         except (duckdb.Error, RuntimeError, OSError, UnicodeDecodeError) as error:
-            if isinstance(error, RecursionError):
-                raise
             if self._cancelled.is_set():
                 raise Interrupted("the statement was cancelled") from None
             if time.monotonic() > self._ends:

@@ -13,8 +13,9 @@ from .postgres_functions import SAME_NAMES
 from .tokens import Token, tokens
 
 _NAMES: Final = frozenset(
-    {"regclass", "regtype", "regproc", "regprocedure", "regoper", "regrole", "regnamespace"}
-) | frozenset({"regoperator", "regcollation", "regconfig", "regdictionary"})
+    f"reg{kind}"
+    for kind in "class type proc procedure oper operator role namespace collation config dictionary".split()  # noqa: SIM905
+)
 _TYPE_NUMBERS: Final = frozenset({"prorettype", "atttypid", "typelem", "typbasetype", "oid"})
 """Columns of the catalogue with the number of a type."""
 _TEXTS: Final = frozenset({"name", "unknown", "bpchar", "cstring", "oidvector", "int2vector"})

@@ -10,20 +10,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import random
 import tempfile
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from dpsql.books.ledger.store import Books
-from dpsql.engines.costs import foretell
-from dpsql.engines.registry import engine_of, find_source, rates_of
-from dpsql.owner.protect import domain_of
 from tests.engines.postgres_bank import Bank, bank
 from tests.engines.postgres_server import remove
 
-from .counting_cost import spent
+from .counting_cost import counted
 
 MARGINALS: Final = 40
 SHAPES: Final = (
@@ -68,26 +62,8 @@ def measure(found: Bank, rows: int, columns: int, kind: str, size: int) -> None:
     found.source("t")
     found.db.protect("t", epsilon=3.0, delta=1e-9)
     found.db.domains("t", {f"c{place}": declared(one, size) for place, one in enumerate(kinds)})
-    cursor = found.db.connection.cursor()
-    source = find_source(cursor, "bank.main.t")
-    domain = domain_of(Books(cursor, source.catalog), source)
-    pairs = list(itertools.combinations(domain.names, 2))
-    cliques = random.Random(0).sample(pairs, min(MARGINALS, len(pairs)))
-    begun = spent()
-    with closing(engine_of(cursor, source)) as engine, closing(engine.counter(source, domain)) as counter:
-        for clique in cliques:
-            counter.marginal(clique)
-    took = spent() - begun
-    rates = rates_of(source)
-    assert rates is not None
-    cost = foretell(rates, domain, cliques, rows)
-    assert cost.seconds is not None
-    low, high = cost.seconds
-    fits = "yes" if low / 3 <= took <= 3 * high else "no"
-    print(
-        f"| {rows:,} | {columns} {kind} | {size} | {len(cliques)} | {took:.2f} | {low:.2f} to {high:.2f} | {fits} |",
-        flush=True,
-    )
+    _, marginals, figures = counted(found, "t", rows, 2, MARGINALS)
+    print(f"| {rows:,} | {columns} {kind} | {size} | {marginals} | {figures} |", flush=True)
 
 
 def main() -> None:

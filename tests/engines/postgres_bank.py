@@ -12,6 +12,9 @@ import dpsql
 
 from .postgres_server import Server, server
 
+CANARY = "Ms Canary of 12 Row Street"
+"""What stands in rows of `people`, and must stand nowhere else."""
+
 
 class Bank:
     """Both databases."""
@@ -33,6 +36,18 @@ class Bank:
         """Register a table."""
         self.db.source(name, engine="postgres", environment=self.variable, relation=relation or f"public.{name}", **how)
 
+    def people(self, epsilon: float) -> None:
+        """Protect a table with a canary in each row."""
+        self.sql(
+            "CREATE TABLE people (id int8 PRIMARY KEY, ward text, note text)",
+            f"INSERT INTO people SELECT i, 'w' || i % 3, '{CANARY}' FROM generate_series(1, 3000) i",
+        )
+        self.source("people")
+        self.db.protect("people", epsilon=epsilon, delta=1e-6)
+        self.db.domain("people", "ward", values=["w0", "w1", "w2"])
+        for name in ("id", "note"):
+            self.db.domain("people", name, exclude=True)
+
     def forget_log(self) -> None:
         """What Postgres logged so far."""
         os.truncate(self.server.log, 0)
@@ -51,4 +66,4 @@ def bank(
             os.environ.pop(found.variable, None)
 
 
-__all__ = ["Bank", "Server", "bank"]
+__all__ = ["CANARY", "Bank", "Server", "bank"]

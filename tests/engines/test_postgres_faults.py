@@ -20,7 +20,6 @@ from dpsql.errors import DpsqlError
 from .postgres_bank import Bank, bank
 
 pytestmark = pytest.mark.medium
-CANARY = "Ms Canary of 12 Row Street"
 QUERY = "FROM dp_query('SELECT ward, count(*) FROM people GROUP BY ward', epsilon := 1)"
 
 
@@ -28,15 +27,7 @@ QUERY = "FROM dp_query('SELECT ward, count(*) FROM people GROUP BY ward', epsilo
 def people(tmp_path) -> Iterator[Bank]:
     """A table with a canary in it."""
     with bank(tmp_path) as found:
-        found.sql(
-            "CREATE TABLE people (id int8 PRIMARY KEY, ward text, note text)",
-            f"INSERT INTO people SELECT i, 'w' || i % 3, '{CANARY}' FROM generate_series(1, 3000) i",
-        )
-        found.source("people")
-        found.db.protect("people", epsilon=10.0, delta=1e-6)
-        found.db.domain("people", "ward", values=["w0", "w1", "w2"])
-        for name in ("id", "note"):
-            found.db.domain("people", name, exclude=True)
+        found.people(10.0)
         yield found
 
 

@@ -18,7 +18,6 @@ from .postgres_bank import Bank, bank
 from .postgres_server import Standby, server
 
 pytestmark = pytest.mark.medium
-CANARY = "Ms Canary of 12 Row Street"
 QUERY = "FROM dp_query('SELECT ward, count(*) FROM people GROUP BY ward', epsilon := 30)"
 WARD = Domain((Attribute("ward", "VARCHAR", "values", ("w0", "w1", "w2"), nullable=True),))
 
@@ -27,15 +26,7 @@ WARD = Domain((Attribute("ward", "VARCHAR", "values", ("w0", "w1", "w2"), nullab
 def both(tmp_path_factory) -> Iterator[tuple[Bank, Standby]]:
     """A table that was registered on the primary, and a standby to which the same variable leads now."""
     with bank(tmp_path_factory.mktemp("standby")) as found:
-        found.sql(
-            "CREATE TABLE people (id int8 PRIMARY KEY, ward text, note text)",
-            f"INSERT INTO people SELECT i, 'w' || i % 3, '{CANARY}' FROM generate_series(1, 3000) i",
-        )
-        found.source("people")
-        found.db.protect("people", epsilon=1000.0, delta=1e-6)
-        found.db.domain("people", "ward", values=["w0", "w1", "w2"])
-        for name in ("id", "note"):
-            found.db.domain("people", name, exclude=True)
+        found.people(1000.0)
         with server().standby() as standby:
             os.environ[found.variable] = standby.words(found.database)
             standby.catch_up()
