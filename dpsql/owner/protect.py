@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from dpsql.books.ledger.accounts import find_account, list_accounts
-from dpsql.books.ledger.store import Books, catalogs_with_books
+from dpsql.books.ledger.store import Books, LookUp, catalogs_with_books
 from dpsql.books.tables import facts, protection, write_table_ids
 from dpsql.books.tables.links import declared_beside, link_of, path_of
 from dpsql.books.tables.public import check_unclaimed, elsewhere
@@ -265,7 +265,7 @@ def declaration(cursor: Cursor, source: Source, name: str, *, search_path: str =
         UnknownName: no such column or reference.
         InvalidArgument: not exactly one way to declare, or values that do not fit the column.
     """
-    books = Books(cursor, source.catalog)
+    books = LookUp(cursor, source.catalog)
     account = account_of(books, source)
     column = source.column(name)
     said = Declaration(**how)

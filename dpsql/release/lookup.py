@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from dpsql.books.ledger.store import Books
+from dpsql.books.ledger.store import Books, LookUp
 from dpsql.books.people.visible_names import alone_for, find_seen, find_table
 from dpsql.books.reading.dimensions import load
 from dpsql.books.reading.lineage import Tables
@@ -67,7 +67,7 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
         DpsqlError: a child says what is not there, and what mends it.
     """
     source = find_table(cursor, request.table, request.search_path, request.by)
-    books = Books(cursor, source.catalog)
+    books = LookUp(cursor, source.catalog)
     if request.linked:
         return _look_up_linked(request, books, source)
     account = chargeable(books, source)
@@ -171,14 +171,14 @@ def look_up_query(cursor: Cursor, request: QueryRequest) -> tuple[QueryFacts, li
 def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> QueryFacts:
     """The same facts as they are now, of a query that was taken apart before."""
     plain = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
-    books = Books(cursor, plain.catalog)
+    books = LookUp(cursor, plain.catalog)
     now = beside(books, plain)
     source = with_per_unit(now, [per_unit_now(books, one) for one in facts.source.per_unit])
     return _facts_of(cursor, request, facts.query, source)[0]
 
 
 def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Source) -> tuple[QueryFacts, list[Loaded]]:
-    books = Books(cursor, source.catalog)
+    books = LookUp(cursor, source.catalog)
     account = chargeable(books, source)
     delta_of(request, account)
     _check_units(account, query, unit_columns(books, source))

@@ -17,7 +17,7 @@ import dpsql
 from dpsql.api.cli import main
 from dpsql.books.accounts import verification
 from dpsql.books.ledger import heads, ledger
-from dpsql.books.ledger.store import Books
+from dpsql.books.ledger.store import Books, LookUp
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
 
 from ..processes import run_and_die
@@ -739,3 +739,24 @@ def test_nothing_fits_in_what_was_raised_meanwhile(db):
         db.synthesize("t", 0.6)
     db.raise_budget("t", epsilon=0.7, reason="agreed")
     assert db.synthesize("t", 0.6, relaxed_rows=4, steps=2).entry.state == "published"
+
+
+# --- one look-up ------------------------------------------------------------------------------------------------------
+
+
+def test_a_look_up_reads_a_fact_once_until_it_changes_it_itself():
+    spent = "SELECT rho_spent FROM dpsql.account WHERE source = $source"
+    with prepare(":memory:") as db, db.instance.cursor() as cursor:
+        (account,) = db.sql("SELECT source FROM dpsql.account").fetchall()
+        of = {"source": account[0]}
+        books, fresh = LookUp(cursor, "memory"), Books(cursor, "memory")
+        before = books.run(spent, of)
+        ask(db, "one")
+        after = fresh.run(spent, of)
+        assert before != after
+        assert books.run(spent, of) == before
+        assert books.transaction(lambda: books.run(spent, of)) == after  # where a charge is decided
+        assert books.run(spent, of) == after
+        books.run(spent, {"source": "another"})
+        books.run("UPDATE dpsql.account SET rho_spent = rho_spent + 1 WHERE source = $source", of)
+        assert books.run(spent, of) == fresh.run(spent, of) != after

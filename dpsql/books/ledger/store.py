@@ -181,3 +181,25 @@ def _is_conflict(error: BaseException) -> bool:
     return isinstance(error, duckdb.TransactionException | duckdb.ConstraintException) and (
         "conflict" in text or "duplicate key" in text or "violates primary key" in text or "aborted" in text
     )
+
+
+class LookUp(Books):
+    """Books for the facts of one look-up: no statement is run twice, so what is said of one fact agrees with itself.
+
+    Many functions ask for the same few rows, such as the members of an account. A change through these books forgets
+    what was read. In a transaction each statement is run, for a charge is decided there.
+    """
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, catalog: str) -> None:
+        super().__init__(cursor, catalog)
+        self._rows: dict[str, list[tuple[Any, ...]]] = {}
+
+    def run(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """See `Books.run`."""
+        if self.inside or not sql.lstrip().startswith("SELECT"):
+            self._rows.clear()
+            return super().run(sql, parameters)
+        key = repr((sql, parameters))
+        if key not in self._rows:
+            self._rows[key] = super().run(sql, parameters)
+        return list(self._rows[key])
