@@ -16,6 +16,7 @@ from dpsql.core.domain import Attribute
 from dpsql.core.names import quote
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.bins import PERIODS
+from dpsql.evaluation.zones import step_of, zone_of
 from dpsql.language.expressions import columns_read, sql_of
 
 _COMPARES: Final = (
@@ -49,6 +50,8 @@ _ORDERED: Final = (
     exp.DataType.Type.TIMESTAMP_S,
     exp.DataType.Type.TIMESTAMP_MS,
 )
+_ORDERS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 WRITTEN: Final = "dpsql_written"  # of an expression of ours: the user's
 _CLOCK_PARTS: Final = {"hour": 3600, "minute": 60, "second": 1}
 _TIMES: Final = ("TIMESTAMP", "TIMESTAMPNTZ", "TIME")
@@ -139,13 +142,38 @@ def _in_calendar(column: exp.Column, attribute: Attribute) -> bool:
 
 def _period_of(column: exp.Column) -> int:
     """The seconds within which what is made of a time is the same: of its date 86,400; 0 where nothing is known."""
-    node = column.parent
-    while isinstance(node, exp.Paren) or (type(node) is exp.Cast and node.to.is_type("DATE", *_TIMES)):
-        if isinstance(node, exp.Cast) and node.to.is_type("DATE"):
-            return PERIODS[0]
-        node = node.parent
-    if node is None:
-        return 0
+    value: exp.Expr = column
+    step = PERIODS[0]
+    while (node := value.parent) is not None:
+        zone = zone_of(node, value)
+        if zone is not None:
+            step = min(step, step_of(zone))
+        elif type(node) is exp.Cast and node.to.is_type("DATE"):
+            return step
+        elif not isinstance(node, exp.Paren) and not (type(node) is exp.Cast and node.to.is_type(*_TIMES)):
+            return step if _is_compared(value) else min(step, _period_of_function(node))
+        value = node
+    return 0
+
+
+def _is_compared(value: exp.Expr) -> bool:
+    """Whether a time of a clock is compared with constants, so that it changes inside a period only if its ends differ.
+
+    Of = and BETWEEN these are dates, at whose beginning a period begins, too.
+    """
+    others = operands_of(value)
+    if others is None:
+        return False
+    return isinstance(value.parent, _ORDERS) or all(map(_is_date, others))
+
+
+def _is_date(constant: exp.Expr) -> bool:
+    text = constant.this if type(constant) is exp.Cast else constant
+    return isinstance(text, exp.Literal) and text.is_string and _DATE.fullmatch(text.name) is not None
+
+
+def _period_of_function(node: exp.Expr) -> int:
+    """The seconds within which a function of a time is the same."""
     if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
         return _period_of_unit(node.args["unit"].name)
     if isinstance(node, exp.DateBin):
@@ -188,9 +216,9 @@ def _period_of_format(format_: exp.Expr | None) -> int:
     return min((_FORMATS[letter] for letter in shown), default=0)
 
 
-def operands_of(column: exp.Column) -> list[exp.Expr] | None:
-    """The constants that a column, standing by itself, is compared with; None if it is not."""
-    node: exp.Expr = column
+def operands_of(value: exp.Expr) -> list[exp.Expr] | None:
+    """The constants that a column, or another value, is compared with by itself; None if it is not."""
+    node = value
     while isinstance(node.parent, exp.Paren):
         node = node.parent
     parent = node.parent

@@ -15,6 +15,7 @@ from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.evaluation.bins import all_tried
 from dpsql.evaluation.constancy import operands_of
 from dpsql.evaluation.workers import Empty
+from dpsql.evaluation.zones import clock_of
 from dpsql.language.expressions import sql_of
 
 
@@ -24,10 +25,19 @@ def constants_of(empty: Empty, trees: Sequence[exp.Expr], attribute: Attribute) 
         return
     found = itertools.chain.from_iterable(tree.find_all(exp.Column) for tree in trees)
     compared = [column for column in found if column.name == attribute.name and not column.table]
-    constants = itertools.chain.from_iterable(operands_of(column) or () for column in compared)
+    constants = itertools.chain.from_iterable(_constants(column) for column in compared)
     operands = {sql_of(other): other for other in constants if not isinstance(other, exp.Null)}
     for text, operand in operands.items():
         yield from _around(empty, text, operand, attribute)
+
+
+def _constants(column: exp.Column) -> Iterator[exp.Expr]:
+    """What a column, or the clock of a zone that it is shown on, is compared with, as values of the column."""
+    yield from operands_of(column) or ()
+    value, zone = clock_of(column)
+    for clock in (operands_of(value) or ()) if zone else ():
+        time = exp.cast(exp.Paren(this=clock.copy()), "TIMESTAMP", dialect="duckdb")
+        yield exp.AtTimeZone(this=time, zone=exp.Literal.string(zone))
 
 
 def _around(empty: Empty, text: str, operand: exp.Expr, attribute: Attribute) -> Iterator[int | float]:

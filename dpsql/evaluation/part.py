@@ -26,6 +26,7 @@ from dpsql.evaluation.sums import Arguments, Sums
 from dpsql.evaluation.trial import Expressions, prefix_for, values_at
 from dpsql.evaluation.weights import Weight
 from dpsql.evaluation.workers import Empty
+from dpsql.evaluation.zones import QUARTER, shows_zones
 from dpsql.language.expressions import columns_read, sql_of, unwrapped
 from dpsql.language.query import Query
 
@@ -150,7 +151,8 @@ class PartOnCells:
 
     def _finer(self, attributes: list[Attribute]) -> Iterator[list[Attribute]]:
         """Finer bins of some columns; the ends of floats come last, because answers from before have none."""
-        finest = [[finest_of(attribute, period) for attribute in attributes] for period in PERIODS]
+        periods = sorted({*PERIODS, QUARTER}, reverse=True) if shows_zones(self._expressions.trees) else PERIODS
+        finest = [[finest_of(attribute, period) for attribute in attributes] for period in periods]
         cut = [[cut_at(a, self._constants(a)) for a in finer] for finer in [attributes, *finest]]
         yield from finest
         yield from cut

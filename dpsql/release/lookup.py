@@ -257,12 +257,6 @@ def _domain_of(books: Books, source: Source, query: Query) -> Domain:
     there = _presence(books, source, query.only_there)
     declared_names = names - {attribute.name for attribute in there}
     domain = domain_of(books, source, sorted(declared_names)).inner if declared_names else Domain(())
-    for attribute in domain:
-        if attribute.of_type.depends_on_session:
-            raise InvalidQuery(
-                f"query: {attribute.name!r} is of type {attribute.type}, whose text and parts depend on the time zone "
-                "of the session: ask about columns of other types"
-            )
     if there:
         places = {column.name: place for place, column in enumerate(source.columns)}
         attributes = sorted([*domain, *there], key=lambda attribute: places[attribute.name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import re
 from datetime import UTC, date, datetime
 
@@ -366,3 +367,22 @@ def test_a_value_that_would_fill_a_cell_gets_one(folder):
     amounts = (0 if row % 10 else 15024 if row % 100 == 0 else 1 + row * 97 % 30000 for row in range(8000))
     script = init(written("t.csv", "gain", ([amount] for amount in amounts)), "--owner-looks")
     assert "points := [0, 15024]" in lines_of(script, "gain")
+
+
+# --- whole numbers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.medium
+def test_whole_numbers_that_are_low_but_for_a_few_have_wide_bins_at_their_end(folder):
+    """Noise in a cell for each of them would move their mean; that of ages stays where it is."""
+    draw = random.Random(1)
+    rows = [(int(draw.expovariate(1 / 3)), 18 + row * 29 % 73) for row in range(30_000)]
+    script = init(written("t.csv", "visits,years", [*rows, (109, 40)]), "--owner-looks")
+    visits, years = lines_of(script, "visits"), lines_of(script, "years")
+    edges = re.search(r"edges := \[([^]]*)\]", visits)
+    assert edges is not None
+    numbers = [int(edge) for edge in edges[1].split(", ")]
+    assert numbers[-1] == 110
+    assert numbers[-1] - numbers[-2] > 10 * (numbers[1] - numbers[0])
+    assert len(numbers) <= 26
+    assert "whole numbers from 18 to 90" in years

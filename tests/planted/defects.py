@@ -343,6 +343,9 @@ DEFECTS = (
     Defect("percents are planned as shares", "dpsql/release/preview.py", "    times = abs(factor)\n", "    times = 1.0\n", ("tests/release/test_planned_answers.py",)),
     Defect("who declares a little more has not looked", "dpsql/owner/declaration.py", "known.looked if self.looked is None", "known.looked and known.of_release == same if self.looked is None", ("tests/report/test_promises.py",)),
     Defect("hours of the night are a day", "dpsql/evaluation/constancy.py", '{"H": 3600,', '{"H": 86_400,', ("tests/language/test_windows.py",)),
+    Defect("times with a zone are read as the process says", "dpsql/evaluation/worker.py", "SET GLOBAL TimeZone = 'UTC'; ", "", ("tests/language/test_zones.py",)),
+    Defect("a day of a zone is one of UTC", "dpsql/evaluation/zones.py", "    return math.gcd(_DAY, *(", "    return _DAY + 0 * math.gcd(_DAY, *(", ("tests/language/test_zones.py",)),
+    Defect("each visit to a doctor has a cell", "dpsql/api/proposing/looked_numbers.py", "(steps if rows.have_sure_steps(steps) else KEPT)", "steps", ("tests/api/test_init_forms.py",)),
     # statements that change public tables
     Defect("a table that gets protected rows stays on the list", "dpsql/books/tables/public_list.py", "    if surely or name not in entries.words:\n        seen.doubt", "    if False:\n        seen.doubt", ("tests/books/test_public_changes.py",)),
     Defect("what public rows changed is not listed anew", "dpsql/api/watching.py", "                self.changes.changed[identity] = table\n", "                pass\n", ("tests/books/test_public_changes.py",)),

@@ -16,7 +16,7 @@ MOST_EPSILON: Final = 1.0
 """Of the release that a script is written for, where the budget has as much."""
 _PART: Final = 1 / 20
 """Of ρ, about, that the counts of a single column get."""
-_DEVIATIONS: Final = 2.5
+DEVIATIONS: Final = 2.5
 _SMALL: Final = 1e-9
 
 
@@ -68,7 +68,7 @@ class Context:
         62
         """
         rho = float(make_budget(self.release_epsilon, self.delta or _SMALL, "gdp").rho)
-        return math.ceil(_DEVIATIONS / math.sqrt(2 * rho * _PART))
+        return math.ceil(DEVIATIONS / math.sqrt(2 * rho * _PART))
 
     def said(self, column: str) -> Mapping[str, Any] | None:
         """What the codebook says of a column."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from dpsql.api.proposing import names, public
 from dpsql.api.proposing.edges import PERIODS, calendar_edges, period_of
@@ -54,11 +54,8 @@ def dates(column: Column, seen: Profile) -> Proposal:
     def by(period: str) -> Proposal:
         edges = calendar_edges(first, last, period)
         why = f"one cell for each {period} that the rows are of"
-        if zone:  # their periods depend on the zone in which a calendar is read
-            how: dict[str, Any] = {"edges": [text(day, "00:00:00") for day in edges]}
-        else:
-            last_day = edges[-1] - timedelta(days=1)
-            how = {"lower": text(edges[0], "00:00:00"), "upper": text(last_day, end), "every": period}
+        last_day = edges[-1] - timedelta(days=1)
+        how = {"lower": text(edges[0], "00:00:00"), "upper": text(last_day, end), "every": period}
         return Proposal(column.name, column.type, Ground.LOOKED, why, how)
 
     is_long = period_of(first, last) not in ("day", "week")

@@ -6,6 +6,7 @@ rows have it as often as real ones.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
@@ -14,7 +15,7 @@ from statistics import median
 from typing import Any, Final
 
 from dpsql.api.proposing import names, public
-from dpsql.api.proposing.context import Context
+from dpsql.api.proposing.context import DEVIATIONS, Context
 from dpsql.api.proposing.edges import round_edges, with_even_bins
 from dpsql.api.proposing.looked_parts import LEAST, keyed
 from dpsql.api.proposing.profile import MOST_VALUES, Profile
@@ -29,6 +30,7 @@ _MOST_VALUES: Final = 30
 _MOST_POINTS: Final = 8
 _POINT: Final = 0.02  # of the rows, that a value has to have a cell of its own
 _GRID: Final = 480  # parts of the rows whose quantiles are looked at
+_MOVED: Final = 0.05  # of the mean distance from the mean, by which noise of single values may move it
 _FEWEST: Final = 4  # cells of the rows without points
 _END_POINT: Final = 0.002  # so for the smallest and the largest value, which are often codes
 _TAILS: Final = (0.01, 0.001, 0.0001)  # of the rows at each end, whose quantiles are looked at too
@@ -90,7 +92,8 @@ def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
         finest = most == MOST_CELLS[0]
         if known.scale == 0 and low == 0 and high == 1:
             return missing_codes.proposal({"values": [0, 1]}, "0 and 1, each a value")
-        if known.scale == 0 and high - low < (steps if finest else max(most, KEPT)):
+        single = (steps if rows.have_sure_steps(steps) else KEPT) if finest else max(most, KEPT)
+        if known.scale == 0 and high - low < single:
             return missing_codes.proposal(*_steps(int(low), int(high)))
         if few and (finest or len(values) <= max(most, KEPT)):
             listed = sorted(_plain(value, column) for value, _ in values)
@@ -131,6 +134,24 @@ class _Rows:
         same = (f"bool_and(v = round(v, {-unit.adjusted()}))" for unit in units)
         hold = self.seen.source.ask({"v": self.seen.sql}, *same, where=self.finite)[0]
         return next((unit for unit, holds in zip(units, hold, strict=True) if holds), None)
+
+    def have_sure_steps(self, most: int) -> bool:
+        """Whether the numbers are fewer than `most`, and noise in a cell for each of them leaves their mean m alone.
+
+        Noise σ of cells with few rows moves it by σ·√Σ(x−m)²/n. Numbers that are low but for a few, such as visits to a
+        doctor, have most cells where hardly a row is.
+        """
+        if self.high - self.low >= most:
+            return False
+        grid = self.grid(())
+        values = [grid[place / _GRID].to_integral_value() for place in range(_GRID + 1)]
+        shares = Counter(values)
+        mean = sum(values, Decimal(0)) / len(values)
+        spread = sum((abs(value - mean) for value in values), Decimal(0)) / len(values)
+        least = Decimal(self.of_cell * len(values)) / self.seen.known
+        steps = map(Decimal, range(int(self.low), int(self.high) + 1))
+        squares = sum(((step - mean) ** 2 for step in steps if shares[step] < least), Decimal(0))
+        return self.of_cell / DEVIATIONS * float(squares.sqrt()) <= _MOVED * float(spread) * self.seen.known
 
     @cached_property
     def frequent(self) -> list[tuple[Decimal, int]]:

@@ -50,7 +50,7 @@ class ColumnType:
             at them too.
         unit_key: SQL of what tells privacy units apart: the bytes of their text, or the value itself where values are
             equal, by any setting, only if their bytes are.
-        depends_on_session: the text and the parts of a value depend on settings of the session.
+        depends_on_session: the text and the parts of a value depend on settings of the session, which are sealed here.
         some: the text of a value of it, for expressions that ask only whether there is one; None where none is known.
     """
 

@@ -55,6 +55,7 @@ register(
         from_tick="make_timestamp(x) AT TIME ZONE 'UTC'",
         equal_text=TEXT,
         some="1970-01-01 00:00:00+00",
+        ticks_per_second=1_000_000,
         unit_key="x",
         depends_on_session=True,
     ),

@@ -78,6 +78,8 @@ def calendar_ticks(
 ) -> tuple[int | float, ...]:
     """A bin for each period of the calendar; the first and the last one end at the bounds.
 
+    Periods of a type with a time zone begin when they do in UTC.
+
     Raises:
         InvalidArgument: another word, a type without a calendar, or too many periods.
     """
@@ -85,7 +87,7 @@ def calendar_ticks(
     if every not in PERIODS:
         raise InvalidArgument(f"every is {every!r}: say {', '.join(map(repr, PERIODS[:-1]))} or {PERIODS[-1]!r}")
     is_date = column.type == "DATE"
-    if not (is_date or column.type.startswith("TIMESTAMP")) or known.depends_on_session or not known.has_bins:
+    if not (is_date or column.type.startswith("TIMESTAMP")) or not known.has_bins:
         raise InvalidArgument(
             f"every is {every!r}, but {column.name!r} is of type {kind_of(column.type)}: say it of DATE or TIMESTAMP"
         )
