@@ -204,16 +204,17 @@ def plain_functions() -> frozenset[str]:
 
     Both DuckDB and a list of ours say so: a function that nobody has looked at is none.
     Since DuckDB 2.0.1 those of zoned times say that they depend on a setting, the time zone, which is one for all
-    evaluations.
+    evaluations. So do those that give a time a zone.
     """
     sql = (
         "SELECT lower(function_name) FROM duckdb_functions() GROUP BY 1 "
         "HAVING bool_and(internal AND function_type = 'scalar' AND (stability = 'CONSISTENT' OR stability = "
-        "'CONSISTENT_WITHIN_QUERY' AND list_has_any(parameter_types, "
-        "['TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ_NS', 'TIME WITH TIME ZONE'])))"
+        "'CONSISTENT_WITHIN_QUERY' AND (list_contains($zoned, lower(function_name)) OR list_has_any(parameter_types, "
+        "['TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ_NS', 'TIME WITH TIME ZONE']))))"
     )
     with duckdb.connect() as connection:  # no text of anyone's is in it
-        return frozenset(name for (name,) in connection.execute(sql).fetchall()) & callable_with(_TAKEN)
+        rows = connection.execute(sql, {"zoned": sorted(having(T.ZONE))}).fetchall()
+    return frozenset(name for (name,) in rows) & callable_with(_TAKEN)
 
 
 @lru_cache(maxsize=1)
