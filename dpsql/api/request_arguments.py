@@ -42,7 +42,7 @@ class Options(TypedDict, total=False):
     output: str | None  # mwem, pmwpub
     passes: int | None  # ide, mwem, pmwpub
     points: int | None  # lp
-    queries: str | None  # lp, mwem, pmwpub, projection, rap
+    queries: str | None  # barak, lp, mwem, pmwpub, projection, rap
     queries_per_round: int | str | None  # rap
     reach: str | None  # ide
     reconstruct: str | None  # hdmm
@@ -50,6 +50,7 @@ class Options(TypedDict, total=False):
     region: str | None  # ide
     relaxation: str | None  # projection, rap
     relaxed_rows: int | None  # direct, hdmm, projection, rap
+    rounding: str | None  # barak
     rounds: int | str | None  # dualquery, fem, mwem, pmwpub, rap
     rule: str | None  # dualquery
     sample_rows: int | None  # dualquery

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -104,6 +104,10 @@ class LinearFamily:
     def unit(self) -> float:
         """The largest weight as it was written, s·W: what errors are measured in."""
         return float(self.step) * self.largest
+
+    def named(self) -> dict[str, Any]:
+        """What it is, as a report says it beside its digest: the books have the answers in steps."""
+        return {"query": self.text, "step": float(self.step), "count": self.count, "groups": list(self.labels)}
 
     def answers(self, marginal: Floats) -> Floats:
         """The answers in steps, shape (groups,), from the marginal of C, counts or probabilities, shape (cells,)."""

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.linear_family import LinearFamily
 from dpsql.core.marginal import Measurement
 from dpsql.core.workload import Workload
 from dpsql.models.model import Model
@@ -63,14 +62,8 @@ def linear_report(model: Model, measured: Sequence[Measurement]) -> Mapping[str,
         "linear_largest_error": round(float(every.max()), 6),
         "linear_noise": round(float(np.concatenate(noise).mean()), 6),
         "linear": listed[:_MOST_LISTED],
-        "sums": {one.linear.digest: _named(one.linear) for one in measured if one.linear is not None},
+        "sums": {one.linear.digest: one.linear.named() for one in measured if one.linear is not None},
     }
-
-
-def _named(family: LinearFamily) -> dict[str, Any]:
-    """What a family is, of which the books have the answers in steps, beside its digest."""
-    step, labels = float(family.step), list(family.labels)
-    return {"query": family.text, "step": step, "count": family.count, "groups": labels}
 
 
 def _of_family(one: Measurement, model: Floats, gaps: Floats, noise: float) -> dict[str, Any]:

@@ -207,7 +207,7 @@ def test_a_request_as_published_is_looked_for_by_what_it_cost_before(tables):
     for case, value in recorded.items():
         assert now[case] == value, case
     keys = [{value["key"] for value in found.values() if isinstance(value, dict)} for found in (now, of_now(tables))]
-    changed = {"dualquery", "fem", "ide", "lp", "mwem"} & set(names)
+    changed = {"barak", "dualquery", "fem", "ide", "lp", "mwem"} & set(names)
     of_changed = {now[case]["key"] for case in recorded if case.split()[0] in changed and isinstance(now[case], dict)}
     assert of_changed
     assert not of_changed & keys[1], "the broken twin takes a release of other settings for it"

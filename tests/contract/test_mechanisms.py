@@ -29,6 +29,7 @@ from dpsql.mechanisms.defaults import Meaning
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import find_kind
 from dpsql.privacy.pricing import price
+from dpsql.privacy.questions import LinearQuestion
 from dpsql.release.plan import plan_table
 from dpsql.release.synthesis import resolve
 from dpsql.runtime.progress import Quiet
@@ -155,7 +156,7 @@ def test_a_pure_promise_adds_up(name, neighbours):
 
 
 OTHERWISE = {
-    "barak": [{"noise": "gaussian"}],
+    "barak": [{"noise": "gaussian"}, {"queries": "fourier"}, {"queries": "fourier", "noise": "gaussian"}],
     "direct": [{"noise": "laplace"}],
     "hdmm": [{"noise": "laplace"}],
     "ide": [{"noise": "gaussian"}, {"region": "c2"}, {"region": "c2", "group_by": ("c1",)}],
@@ -170,16 +171,19 @@ OTHERWISE = {
 
 def asked_by(journal: Journal) -> list[tuple[str, float]]:
     """The kind and the ε of each question that has an answer: √(2ρ) of Laplace noise, 2√(2ρ) of a selection."""
-    found = []
+    found, together = [], defaultdict[tuple[str, str], Fraction](Fraction)  # linear queries are one question
     for answer in journal.answers:
         question = json.loads(answer.question.text)
+        if isinstance(answer.question, LinearQuestion):
+            together[answer.measurement.noise, answer.question.detail] += answer.rho
+            continue
         if answer.selection is not None:
             found += [("selection", 2 * math.sqrt(2 * answer.rho / len(answer.selection)))] * len(answer.selection)
         elif answer.measurement.noise != "none":
             cells = len(answer.measurement.cells or (0,))
             assert ("laplace" in (question["ask"] + question["detail"])) == (answer.measurement.noise == "laplace")
             found += [(answer.measurement.noise, math.sqrt(2 * answer.rho / cells))] * cells
-    return found
+    return [*found, *((noise, math.sqrt(2 * rho)) for (noise, _), rho in together.items())]
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)

@@ -96,6 +96,7 @@ PATHS = [
     Case("barak", {"noise": "gaussian"}),
     Case("barak", {"objective": "l1"}),
     Case("barak", {"bootstrap": True}),
+    Case("barak", {"queries": "fourier", "rounding": "nearest"}),
     Case("barak", earlier=True),
     Case("direct", {"noise": "laplace"}),
     Case("direct", workload=PAIRS, prior=True),

@@ -14,10 +14,8 @@ _SAME: Final = ""
 PAPERS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "barak": {
         "noise": ("Laplace", _SAME),
-        "": (
-            "noisy Fourier coefficients of Boolean columns, whole counts",
-            "cells of any columns are measured, and weights are rounded when rows are drawn",
-        ),
+        "queries": ("Fourier coefficients of Boolean columns", "columns of other kinds are written in bits"),
+        "rounding": ("to whole counts", "as many rows as there are where their number is public"),
     },
     "dualquery": {
         "start": ("uniform", _SAME),

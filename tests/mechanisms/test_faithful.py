@@ -142,7 +142,7 @@ def test_rap_takes_the_paper_s_steps_and_its_grid():
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("name", ["mwem", "fem", "dualquery", "lp"])
+@pytest.mark.parametrize("name", ["barak", "mwem", "fem", "dualquery", "lp"])
 def test_what_was_made_by_the_settings_before_is_told_again_free(people, monkeypatch, name):
     """The same request, charged then, is neither charged nor made again; another name gets the settings of now."""
     people.domain("people", "sex", values=["F", "M"], nulls=True)

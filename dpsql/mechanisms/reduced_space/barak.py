@@ -6,31 +6,57 @@ r"""Barak et al.: a density on the whole domain, nearest to noisy marginals, by 
 farther from the truth than twice the largest noise. The program has one variable for each record of the domain: for
 small domains only.
 
-Source: Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, Privacy, accuracy, and consistency too. They measure
-Fourier coefficients of Boolean marginals; here the cells are measured, of any domain.
+With `queries := 'fourier'` the f are the Fourier coefficients of the marginals, as the paper measures them, and with
+`rounding := 'nearest'` the weights are whole: see `dpsql.mechanisms.reduced_space.fourier`. By default the cells are
+measured, all of a marginal at the price of one, which errs less.
+
+Source: Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, Privacy, accuracy, and consistency too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
+from dpsql.core.arguments import check_word
 from dpsql.core.domain import Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.fitting.rows.linear_program import Codes
-from dpsql.fitting.target import Target
-from dpsql.mechanisms.base import register
+from dpsql.evidence.occupied import Widened, occupied
+from dpsql.fitting.relaxed.settings import best_total
+from dpsql.fitting.rows.linear_program import Codes, nearest_density, statistics
+from dpsql.fitting.target import Target, targets_of
+from dpsql.mechanisms.base import LATER, Outcome, Remark, register
 from dpsql.mechanisms.cell_queries import workload_words
+from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
+from dpsql.mechanisms.course import Course
+from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.reduced_space.fourier import (
+    Coefficients,
+    check_coefficients,
+    coefficient_stddev,
+    count_of,
+    course_of,
+    nearest_whole,
+    one_way,
+)
 from dpsql.mechanisms.reduced_space.lp import all_points, whole_promise
-from dpsql.mechanisms.reduced_space.space import ReducedSpace, functions
+from dpsql.mechanisms.reduced_space.space import NOT_PROVEN, ReducedSpace, functions, unsolved
+from dpsql.mechanisms.walk import Walk
+from dpsql.models.weighted_rows import WeightedRows
+from dpsql.runtime.progress import Progress
 
 MOST_RECORDS: Final = 5_000
+_FOURIER: Final = "fourier"
+_NEAREST: Final = "nearest"
+_STEP_SECONDS: Final = 4e-10
+_COEFFICIENT_SECONDS: Final = 1e-3
+_ENTRY_BYTES: Final = 450
 
 
 @register("barak", when="small domains, at most 5,000 records")
@@ -41,7 +67,10 @@ class Barak(ReducedSpace):
     Privacy: ε-DP for noise 'laplace', and ρ-zCDP with ρ = Q·ε²/2; ρ-zCDP and Gaussian DP of g = ρ for 'gaussian'; for
     the table's neighbours. Δ₁ = c, Δ₂² = c² (add_remove; c rows of a privacy unit, else 1) or 2 (replace_one) for each
     marginal. The questions, by their parts of ε (laplace: ρ·s²/Σs² for a part s) or of ρ (gaussian): `total`
-    (add_remove only, 1/20) and one `measure` of the workload's marginals (the rest, the same for each).
+    (add_remove only, 1/20) and one `measure` of the workload's marginals (the rest, the same for each). With queries
+    'fourier': `total` (add_remove only, 1/|B|) and one `measure_linear_families` of the other coefficients (the rest);
+    of all of them together Δ₁ = c·(|B| − 1), Δ₂² = c²·(|B| − 1) (add_remove), or at most 2(|B| − 1), 4(|B| − 1)
+    (replace_one).
 
     Attributes:
         noise: 'laplace' for pure epsilon, 'gaussian' for (epsilon, delta).
@@ -50,15 +79,43 @@ class Barak(ReducedSpace):
             itself within them.
         gamma: γ of the accuracy that the plan states.
         bootstrap: draw rows independently, and not each record as often as its weight says.
+        queries: 'marginals', whose cells are measured, all of a marginal at the price of one; or the 'fourier'
+            coefficients, each at a price of its own as in the paper. Columns are written in bits for it.
+        rounding: 'draw', weights become whole when rows are drawn; or 'nearest', they are rounded as in the paper, and
+            so many rows are drawn where the number of rows is private.
 
     Raises:
         InvalidArgument: an option is out of its range.
+        DomainTooLarge: the domain has more than 5,000 records, or the coefficients are too many for a dense program.
     """
+
+    queries: str = field(default="marginals", metadata=LATER)
+    rounding: str = field(default="draw", metadata=LATER)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        check_word("queries", self.queries, (_FOURIER, "marginals"))
+        check_word("rounding", self.rounding, ("draw", _NEAREST))
+        object.__setattr__(self, "uses_earlier", not self._by_coefficient)
+
+    @property
+    def _by_coefficient(self) -> bool:
+        return self.queries == _FOURIER
 
     @classmethod
     def published(cls) -> Mapping[str, Any]:
         """See `Mechanism.published`."""
+        return {"queries": _FOURIER, "rounding": _NEAREST}
+
+    @classmethod
+    def published_before(cls) -> Mapping[str, Any]:
+        """See `Mechanism.published_before`: cells, and weights as they are."""
         return {}
+
+    def course(self, facts: Facts) -> Course:
+        """See `Mechanism.course`."""
+        return course_of(facts, self._noise) if self._by_coefficient else super().course(facts)
 
     @property
     def one_way_share(self) -> Fraction:
@@ -77,7 +134,64 @@ class Barak(ReducedSpace):
                 f"the domain of {len(domain)} columns has {records:.3g} records, barak weights every one of at most "
                 f"{MOST_RECORDS}: ask for fewer columns, or say mechanism := 'lp'"
             )
-        super().check(domain, workload, neighbours)
+        if self._by_coefficient:
+            check_coefficients(domain, workload, records)
+        else:
+            super().check(domain, workload, neighbours)
+
+    def footprint(self, domain: Domain, workload: Workload) -> int:
+        """See `Mechanism.footprint`."""
+        if not self._by_coefficient:
+            return super().footprint(domain, workload)
+        return BASE_BYTES + _ENTRY_BYTES * count_of(domain, workload) * self.most_points(domain)
+
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
+        """See `Mechanism.duration`: by trials with 6 to 12 bits, the cube of the coefficients for each record."""
+        if not self._by_coefficient:
+            return super().duration(domain, workload, rows, rho)
+        count, records = count_of(domain, workload), self.most_points(domain)
+        program = _STEP_SECONDS * count**3 * records + _COEFFICIENT_SECONDS * count
+        return base_seconds(rows) + min(self.seconds, program)
+
+    def remarks(self, course: Course) -> Sequence[Remark]:
+        """See `Mechanism.remarks`: what follows for the cells of the marginals, of the largest error."""
+        if not self._by_coefficient:
+            return super().remarks(course)
+        if self.objective != "max":
+            return [Remark("promise", NOT_PROVEN)]
+        (asked,), rows = course.of(Coefficients), max(1.0, course.facts.about)
+        stddev = coefficient_stddev(course.facts, asked.families, course.cost(asked.share), self._noise)
+        noise = stddev * self._noise.reach(self.gamma / len(asked.families)) / rows
+        sampling = math.sqrt(math.log(functions(course.facts.domain, course.facts.workload) / self.gamma) / rows)
+        said = whole_promise("cells", noise, sampling, self.gamma)
+        return [Remark("promise", f"{said}; the noise is that of {len(asked.families)} Fourier coefficients")]
+
+    def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
+        """See `Mechanism.fit`."""
+        outcome = self._fit_coefficients(walk, progress) if self._by_coefficient else super().fit(walk, seed, progress)
+        return outcome if self.rounding != _NEAREST else _whole(outcome)
+
+    def _fit_coefficients(self, walk: Walk, progress: Progress) -> Outcome:
+        """The density on all records that is nearest to the noisy coefficients."""
+        total, measured = walk.total(), walk.linear()
+        rows = best_total([Target.of(total)])
+        held = occupied(walk.domain, one_way(walk.domain, total, measured))
+        points = all_points(held.domain)
+        facts = statistics(held.domain, points, targets_of(held.measurements(measured)), rows)
+        progress.stage("solving the linear program")
+        density = nearest_density(facts, self.objective, self.seconds, progress)
+        report: dict[str, Any] = {
+            "coefficients": len(measured) + 1,
+            "total": round(rows),
+            "points": len(points),
+            "error": round(density.error, 6),
+            "least_error": round(density.bound, 6),
+            "programs": density.rounds,
+            "sums": {one.linear.digest: one.linear.named() for one in measured if one.linear is not None},
+        }
+        if not density.optimal:
+            report["warning"] = unsolved(density, self.seconds)
+        return Outcome(held.model(WeightedRows(held.domain, points, density.weights, rows, self.bootstrap)), report)
 
     def points_of(
         self,
@@ -95,3 +209,15 @@ class Barak(ReducedSpace):
         """See `ReducedSpace.promise`."""
         sampling = math.sqrt(math.log(functions(domain, workload) / self.gamma) / max(1.0, rows))
         return whole_promise(workload_words(workload), noise, sampling, self.gamma)
+
+
+def _whole(outcome: Outcome) -> Outcome:
+    """The same with weights that are whole numbers of rows."""
+    model, held = outcome.model, None
+    if isinstance(model, Widened):
+        held, model = model.held, model.inner
+    assert isinstance(model, WeightedRows)
+    weights = nearest_whole(model.weights, model.total)
+    whole = replace(model, weights=weights / weights.sum(), total=float(weights.sum()))
+    report = {**outcome.report, "rounded": round(whole.total)}
+    return Outcome(whole if held is None else held.model(whole), report)

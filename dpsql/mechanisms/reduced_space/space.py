@@ -31,7 +31,7 @@ from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import agreeing, combined, light, reused, sharpened, usable
 from dpsql.evidence.occupied import occupied
 from dpsql.fitting.relaxed.settings import best_total
-from dpsql.fitting.rows.linear_program import OBJECTIVES, Codes, nearest_density, statistics
+from dpsql.fitting.rows.linear_program import OBJECTIVES, Codes, Density, nearest_density, statistics
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.asks import Linear, Marginals, Total
 from dpsql.mechanisms.base import Mechanism, Outcome, Remark, usual_noise
@@ -55,7 +55,7 @@ _MOST_MEMBERSHIPS: Final = 5_000_000  # k·m, the entries of A
 _THRESHOLD_BYTES: Final = 200  # of a pair of points: rows that bind are dense, and several for each point
 _LONGEST_SECONDS: Final = 600
 _PROGRAM_SECONDS: Final = 0.5
-_NOT_PROVEN: Final = "nothing is proven of objective := 'l1', which minimises another error than the largest"
+NOT_PROVEN: Final = "nothing is proven of objective := 'l1', which minimises another error than the largest"
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class ReducedSpace(Mechanism):
 
     def remarks(self, course: Course) -> Sequence[Remark]:
         """See `Mechanism.remarks`: what the theorems say."""
-        facts, words = course.facts, _NOT_PROVEN
+        facts, words = course.facts, NOT_PROVEN
         domain, workload, neighbours, rows = facts.domain, facts.workload, facts.neighbours, facts.about
         noise = self.largest_noise(domain, workload, neighbours, self.cell_rho(facts), rows)
         if self.objective == "max":
@@ -306,15 +306,19 @@ class ReducedSpace(Mechanism):
             **reused(earlier),
         }
         if not found.optimal:
-            report["warning"] = (
-                f"the linear program was not solved in {self.seconds:g} seconds: the answers are within "
-                f"{found.error:.3g} of the noisy ones, no density on these points has less than {found.bound:.3g}; "
-                "ask for fewer points or more seconds"
-            )
+            report["warning"] = unsolved(found, self.seconds)
         return Outcome(held.model(WeightedRows(domain, points, settled.weights, rows, self.bootstrap)), report)
 
     def refuse_without(self, prior: Prior | None) -> None:
         """Refuse a request whose space needs a prior that is not there, before any question."""
+
+
+def unsolved(found: Density, seconds: float) -> str:
+    """What a report says of a density that is the best that was found in time."""
+    return (
+        f"the linear program was not solved in {seconds:g} seconds: the answers are within {found.error:.3g} of the "
+        f"noisy ones, no density on these points has less than {found.bound:.3g}; ask for fewer points or more seconds"
+    )
 
 
 def _program_seconds(mechanism: ReducedSpace, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> float:
