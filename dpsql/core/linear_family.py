@@ -101,6 +101,15 @@ class LinearFamily:
         return max(self.scale, largest_magnitude(self.weights))
 
     @property
+    def span(self) -> int:
+        """What the weights of two rows differ by at most, a row of weight 0 too, in steps; at least 1, at most 2W.
+
+        >>> LinearFamily(("a",), np.array([2, -1]), np.array([0, 0]), 1, Fraction(1)).span
+        3
+        """
+        return max(1, int(self.weights.max(initial=0)) - int(self.weights.min(initial=0)))
+
+    @property
     def unit(self) -> float:
         """The largest weight as it was written, s·W: what errors are measured in."""
         return float(self.step) * self.largest

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from dpsql.core.domain import Clique
-from dpsql.core.linear_family import LinearFamily
+from dpsql.core.linear_family import Asked, LinearFamily
 from dpsql.core.threshold import Family, Threshold, clique_of, identity_of
 from dpsql.errors import DomainTooLarge
 
@@ -63,6 +63,11 @@ class Workload:
     def families(self) -> tuple[Family, ...]:
         """The cliques and the families of thresholds."""
         return (*self.cliques, *self.thresholds)
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The families of all queries: cliques, thresholds and linear queries."""
+        return (*self.families, *self.linear)
 
     @property
     def linear_cells(self) -> int:

@@ -1,6 +1,8 @@
-"""Cells of a workload's marginals, its thresholds, and their negations: the queries of `dualquery` and `fem`.
+"""Cells of a workload's marginals, its thresholds, its linear queries, and their negations: queries of games.
 
-A threshold is a query as a cell is: a row counts for it or does not. So scores of both have the same sensitivity.
+A threshold is a query as a cell is: a row counts for it or does not. So scores of both have the same sensitivity. A
+linear query is divided by the span of its weights, 0 among these: what it says of two rows differs by 1 at most, too.
+On a record it is worth the sum of its cells' conjunctions, each with the cell's weight.
 """
 
 from __future__ import annotations
@@ -12,16 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
+from dpsql.core.linear_family import Asked, LinearFamily, answers_of, columns_of, number_of
 from dpsql.core.prior import packed, project_rows
-from dpsql.core.threshold import Family, clique_of, family_counts
+from dpsql.core.threshold import Family, clique_of
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.mechanisms.costs import QUESTION_SECONDS, SCORED_SECONDS
-from dpsql.privacy.journal import SignedQuery
+from dpsql.privacy.journal import Query, SignedQuery
 
 Floats = npt.NDArray[np.float64]
 
+SPAN: Final = "span of weights"
+"""What errors of linear queries are measured in."""
 _MOST_CELLS: Final = 20_000_000
+_MOST_CONJUNCTIONS: Final = 50_000
 _RECORD_SECONDS: Final = 5.4e-07  # of a record and a value that it may take
 _ADDED_SECONDS: Final = 2e-9  # of a number that is added up for thresholds
 _CONJUNCTION_SECONDS: Final = 5.4e-07  # of a record and a conjunction
@@ -39,6 +45,12 @@ def check_cells(name: str, domain: Domain, workload: Workload) -> None:
             f"the workload has {cells:.3g} cells, of which {name} scores each one: at most {_MOST_CELLS} fit. Ask for "
             "fewer or smaller marginals, declare coarser domains, or say mechanism := 'projection'"
         )
+    if workload.linear_cells > _MOST_CONJUNCTIONS:
+        raise DomainTooLarge(
+            f"the linear queries have {workload.linear_cells} cells, of which {name} looks at each one by itself: at "
+            f"most {_MOST_CONJUNCTIONS} fit. Use fewer columns in one sum, declare coarser domains, or say mechanism "
+            ":= 'projection'"
+        )
 
 
 def cells_of(domain: Domain, workload: Workload) -> int:
@@ -47,14 +59,18 @@ def cells_of(domain: Domain, workload: Workload) -> int:
     return known + sum(family.count for family in workload.linear)
 
 
-def workload_words(workload: Workload) -> str:
+def workload_words(workload: Workload, unit: str = "largest weight") -> str:
     """What the queries of a workload are, for a plan and a promise.
+
+    Args:
+        workload: of the queries.
+        unit: of linear queries' errors.
 
     >>> workload_words(Workload((("a",),)))
     'cells'
     """
     words = ["cells"] * bool(workload.cliques) + ["thresholds"] * bool(workload.thresholds)
-    words += ["linear queries (by their largest weight)"] * bool(workload.linear)
+    words += [f"linear queries (by their {unit})"] * bool(workload.linear)
     return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:2])} and {words[2]}"
 
 
@@ -65,11 +81,32 @@ def game_seconds(domain: Domain, workload: Workload, rounds: int, records: int, 
     return scored + rounds * records * (_RECORD_SECONDS * domain.width + _CONJUNCTION_SECONDS * asked)
 
 
+def worth(query: Query, weight: float) -> list[tuple[tuple[Family, int], float]]:
+    """The conjunctions that a query of some weight is a sum of, with theirs."""
+    family, place = query
+    if not isinstance(family, LinearFamily):
+        return [((family, place), weight)]
+    cells = np.flatnonzero((family.groups == place) & (family.weights != 0))
+    return [((family.clique, int(cell)), weight * float(family.weights[cell]) / family.span) for cell in cells]
+
+
+def conjunctions_of(queries: Iterable[tuple[Query, float]]) -> tuple[list[tuple[Family, int]], list[float]]:
+    """The conjunctions of weighted queries, and their weights, for a record that gains by them."""
+    found = [part for query, weight in queries for part in worth(query, weight)]
+    return [cell for cell, _ in found], [weight for _, weight in found]
+
+
+def conjunctions_each(domain: Domain, workload: Workload) -> float:
+    """How many conjunctions a query is the sum of, on average."""
+    linear = sum(family.count for family in workload.linear)
+    return (cells_of(domain, workload) - linear + workload.linear_cells) / max(1, cells_of(domain, workload))
+
+
 def uniform_queries(
-    domain: Domain, families: Sequence[Family], count: int, generator: np.random.Generator
+    domain: Domain, families: Sequence[Asked], count: int, generator: np.random.Generator
 ) -> list[SignedQuery]:
-    """Cells or thresholds, each with a sign, as `sample_cells` returns them when all are as likely."""
-    sizes = [domain.size(clique_of(family)) for family in families]
+    """Queries, each with a sign, as `sample_cells` returns them when all are as likely."""
+    sizes = [number_of(domain, family) for family in families]
     ends = np.cumsum(sizes)
     cells = generator.integers(0, int(ends[-1]), count)
     places = np.searchsorted(ends, cells, side="right")
@@ -83,9 +120,9 @@ def uniform_queries(
 class RecordCounts:
     """How many of the records so far each query counts: one dense array for each clique."""
 
-    def __init__(self, domain: Domain, families: Sequence[Family]) -> None:
+    def __init__(self, domain: Domain, families: Sequence[Asked]) -> None:
         self._domain = domain
-        self._counts = {clique: np.zeros(domain.size(clique), np.int32) for clique in map(clique_of, families)}
+        self._counts = {clique: np.zeros(domain.size(clique), np.int32) for clique in map(columns_of, families)}
 
     def add(self, records: npt.NDArray[np.int64]) -> None:
         """More records, shape (records, attributes), or one, shape (attributes,)."""
@@ -93,30 +130,31 @@ class RecordCounts:
         for clique, counts in self._counts.items():
             np.add.at(counts, packed(records, self._domain.names, self._domain, clique), 1)
 
-    def of(self, family: Family) -> npt.NDArray[np.float64]:
-        """The counts of a family's queries, shape (cells,)."""
-        clique = clique_of(family)
-        return family_counts(self._counts[clique].astype(np.float64), self._domain.shape(clique), family)
+    def of(self, family: Asked) -> npt.NDArray[np.float64]:
+        """The counts of a family's queries, or the answers of linear ones in steps, shape (cells,)."""
+        return answers_of(self._domain, self._counts[columns_of(family)].astype(np.float64), family)
 
 
-def answers_of_rows(domain: Domain, codes: npt.NDArray[np.int64], weights: Floats, family: Family) -> Floats:
+def answers_of_rows(domain: Domain, codes: npt.NDArray[np.int64], weights: Floats, family: Asked) -> Floats:
     """The answers of weighted records to the queries of a family, shape (cells,)."""
-    clique = clique_of(family)
-    return family_counts(project_rows(codes, weights, domain.names, domain, clique), domain.shape(clique), family)
+    return answers_of(domain, project_rows(codes, weights, domain.names, domain, columns_of(family)), family)
 
 
 def unsatisfied(domain: Domain, records: npt.NDArray[np.int64], drawn: Iterable[SignedQuery]) -> float:
     """The part of the drawn queries that a record does not satisfy, on average; 0 where none was drawn.
 
-    Where the records answer as the table does, cells are drawn as often with a plus as with a minus: one half.
+    Where the records answer as the table does, cells are drawn as often with a plus as with a minus: one half. Of a
+    linear query it is how far it is below the most that a record can answer, as a part of the span of its weights.
     """
-    total, count, known = 0.0, 0, dict[Family, Floats]()
+    total, count, known = 0.0, 0, dict[Asked, Floats]()
     each = np.full(len(records), 1 / len(records))
     for query, sign in drawn:
         family, cell = query
         if family not in known:
             known[family] = answers_of_rows(domain, records, each, family)
         share = float(known[family][cell])
+        if isinstance(family, LinearFamily):
+            share = (share - float(family.weights.min(initial=0))) / family.span
         total += 1 - share if sign > 0 else share
         count += 1
     return total / count if count else 0.0

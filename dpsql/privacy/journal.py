@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 from dpsql.core.domain import Clique
 from dpsql.core.linear_family import Asked
 from dpsql.core.marginal import Measurement
-from dpsql.core.threshold import Family
 from dpsql.privacy.questions import Question
 
 Query = tuple[Asked, int]
@@ -18,14 +17,14 @@ Query = tuple[Asked, int]
 
 
 class SignedQuery(NamedTuple):
-    """A cell of a marginal, a threshold, or its negation.
+    """A cell of a marginal, a threshold, a linear query, or its negation.
 
     Attributes:
-        query: the cell or threshold.
+        query: the cell, threshold or group.
         sign: 1, or −1 for the negation.
     """
 
-    query: tuple[Family, int]
+    query: Query
     sign: int
 
 
@@ -51,7 +50,20 @@ class ChosenLinear:
     group: int | None = None
 
 
-Choice = Query | SignedQuery | WholeMarginal | ChosenLinear
+@dataclass(frozen=True)
+class SignedLinear:
+    """A linear query that was drawn, or its negation, as journals have it.
+
+    Attributes:
+        chosen: the group.
+        sign: 1, or −1 for the negation.
+    """
+
+    chosen: ChosenLinear
+    sign: int
+
+
+Choice = Query | SignedQuery | SignedLinear | WholeMarginal | ChosenLinear
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dpsql.core.threshold import Family, clique_of
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.asking import Asking
 from dpsql.privacy.distributions import SELECTION
-from dpsql.privacy.given import given_asked, given_cell, given_family, given_share, given_whole
-from dpsql.privacy.journal import Answer, Choice, ChosenLinear, Query, SignedQuery, WholeMarginal
+from dpsql.privacy.given import given_asked, given_cell, given_share, given_whole
+from dpsql.privacy.journal import Answer, Choice, ChosenLinear, Query, SignedLinear, SignedQuery, WholeMarginal
 from dpsql.privacy.noise import Integers
 from dpsql.privacy.questions import CellSelection, MarginalSelection, Question, SignedSelection
 
@@ -146,8 +146,8 @@ class Selections(Asking):
 
     def sample_cells(
         self,
-        families: Sequence[Family],
-        answers: Callable[[Family], npt.NDArray[np.float64]],
+        families: Sequence[Candidate],
+        answers: Callable[[Candidate], npt.NDArray[np.float64]],
         factor: int,
         count: int,
         rho: Fraction,
@@ -156,17 +156,21 @@ class Selections(Asking):
         """Cells and signs drawn independently with P ∝ exp(λ·sign·(factor·count − answer)): DualQuery's query player.
 
         Of a family of thresholds its queries stand in place of cells; a row counts for each of them once at most, too.
+        Scores of linear queries are divided by the span R of their weights, 0 among these, so that a row that is
+        replaced moves them by 1 at most: beside them all scores are multiplied by whole numbers, 2²⁰ for a count, and
+        2²⁰/R rounded down for a step, and cut off at ±2⁶¹.
 
         Privacy: count·ρ-zCDP, and Gaussian DP of 11/7 of that g; each draw is an exponential mechanism of range 2λΔ, λ
-        ≤ √(2ρ)/Δ, Δ = c·factor (c = 1 without privacy units). The same where only a sample of the rows is counted: the
-        samples of two neighbours can be paired so that they differ in one row, or one row replaced, or not at all, and
-        Δ is the same for both; a sample is refused where units have several rows. That a sample hides more than that is
-        no part of this statement, for zCDP does not show it.
+        ≤ √(2ρ)/Δ, Δ = c·factor (c = 1 without privacy units); beside linear queries factor times the largest of 2²⁰·c
+        and of each one's whole number times `LinearFamily.moved_single`. The same where only a sample of the rows is
+        counted: the samples of two neighbours can be paired so that they differ in one row, or one row replaced, or not
+        at all, and Δ is the same for both; a sample is refused where units have several rows. That a sample hides more
+        than that is no part of this statement, for zCDP does not show it.
 
         Args:
-            families: the cliques, or families of thresholds, whose cells, each with sign + or − (its negation), are the
-                candidates.
-            answers: what is taken off factor·count for each cell of a family (rows), shape (cells,); public.
+            families: the cliques, families of thresholds or linear queries, whose cells or groups, each with sign + or
+                − (its negation), are the candidates.
+            answers: what is taken off factor·count for each cell of a family (rows or steps), shape (cells,); public.
             factor: of the counts.
             count: how many draws, with replacement.
             rho: of each draw.
@@ -177,33 +181,50 @@ class Selections(Asking):
         """
         if sample is not None and self.neighbours.unit_rows is not None:
             raise InvalidArgument("a sample of rows is no sample of privacy units: leave subsample out")
-        rho, count, families = given_share(rho), given_whole("count", count), tuple(map(given_family, families))
+        rho, count, given = given_share(rho), given_whole("count", count), cast(Answers, answers)
+        asked = tuple(given_asked(self.domain, family) for family in families)
         factor = given_whole("factor", factor, _LARGEST_WEIGHT)
         sample = None if sample is None else given_whole("sample", sample)
-        question = SignedSelection(count, len(families), factor, rho, sample)
+        question = SignedSelection(count, len(asked), factor, rho, sample)
 
-        def draw() -> list[SignedQuery]:
-            self._progress.stage("sampling", len(families))
-            self._expect([] if sample is not None else list(map(clique_of, families)))
-            parts = []
-            for family in families:
-                scores = -self._whole_answers(self.domain.size(clique_of(family)), answers(family))
-                exact = self._marginal(family, sample)
-                scores[exact.cells] += factor * exact.counts
-                parts.append(scores)
-                self._progress.advance(1)
-            starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-            scores = np.concatenate(parts)
-            chosen = []
-            signed = np.concatenate([scores, -scores])
-            for drawn in self._draws(signed, rho, factor * self.neighbours.cell, count):
-                cell, negated = drawn % len(scores), drawn >= len(scores)
-                number = int(np.searchsorted(starts, cell, side="right")) - 1
-                place = int(cell - starts[number])
-                chosen.append(SignedQuery((families[number], place), -1 if negated else 1))
-            return chosen
+        by_digest = _by_digest(asked)
+        drawn = self._selection(question, rho, count, lambda: self._sample(asked, given, factor, count, rho, sample))
+        return [
+            SignedQuery((by_digest(one.chosen), cast(int, one.chosen.group)), one.sign)
+            if isinstance(one, SignedLinear)
+            else cast(SignedQuery, one)
+            for one in drawn
+        ]
 
-        return cast(list[SignedQuery], self._selection(question, rho, count, draw))
+    def _sample(
+        self,
+        families: Sequence[Asked],
+        answers: Answers,
+        factor: int,
+        count: int,
+        rho: Fraction,
+        sample: int | None,
+    ) -> list[Choice]:
+        """The draws of `sample_cells`."""
+        self._progress.stage("sampling", len(families))
+        self._expect([] if sample is not None else list(map(columns_of, families)))
+        alike, moved = self._alike(families, lambda family: family.span)
+        most, parts = int(_LARGEST_SCORE) // factor, []
+        for family, whole in zip(families, alike, strict=True):
+            scores = -self._whole_answers(number_of(self.domain, family), answers(family))
+            exact = self._marginal(family, sample)
+            scores[exact.cells] += factor * np.clip(exact.counts, -most, most)  # a product never overflows
+            parts.append(whole * np.clip(scores, -int(_LARGEST_SCORE / whole), int(_LARGEST_SCORE / whole)))
+            self._progress.advance(1)
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        scores = np.concatenate(parts)
+        chosen: list[Choice] = []
+        signed = np.concatenate([scores, -scores])
+        for drawn in self._draws(signed, rho, factor * moved, count):
+            cell, negated = drawn % len(scores), drawn >= len(scores)
+            number = int(np.searchsorted(starts, cell, side="right")) - 1
+            chosen.append(_signed(families[number], int(cell - starts[number]), -1 if negated else 1))
+        return chosen
 
     def _selection(
         self, question: Question, rho: Fraction, count: int, choose: Callable[[], Sequence[Choice]]
@@ -233,7 +254,7 @@ class Selections(Asking):
     ) -> list[Choice]:
         self._progress.stage("selecting", len(families))
         self._expect([columns_of(family) for family in families])
-        factors, moved = self._alike(families)
+        factors, moved = self._alike(families, lambda family: family.largest)
         parts = []
         for family, factor in zip(families, factors, strict=True):
             size = number_of(self.domain, family)
@@ -258,14 +279,19 @@ class Selections(Asking):
             chosen.append(_chosen(families[number], int(winner - starts[number])))
         return chosen
 
-    def _alike(self, families: Sequence[Asked]) -> tuple[list[int], int]:
-        """What scores of single queries are multiplied by, and Δ of all of them then; see `select_cells`."""
+    def _alike(self, families: Sequence[Asked], size: Callable[[LinearFamily], int]) -> tuple[list[int], int]:
+        """What scores of single queries are multiplied by, and Δ of all of them then; see `select_cells`.
+
+        Args:
+            families: of the queries.
+            size: what a score of a linear query is divided by, in steps.
+        """
         cell = self.neighbours.cell
         if not any(isinstance(family, LinearFamily) for family in families):
             return [1] * len(families), cell
         factors, most = [], cell * _ONE
         for family in families:
-            factors.append(max(1, _ONE // family.largest) if isinstance(family, LinearFamily) else _ONE)
+            factors.append(max(1, _ONE // size(family)) if isinstance(family, LinearFamily) else _ONE)
             if isinstance(family, LinearFamily):
                 most = max(most, factors[-1] * moved_of_linear(self.domain, family, self.neighbours, single=True))
         return factors, most
@@ -284,6 +310,13 @@ def _chosen(family: Asked, cell: int | None = None) -> Choice:
     if isinstance(family, LinearFamily):
         return ChosenLinear(family.clique, family.digest, cell)
     return WholeMarginal(clique_of(family)) if cell is None else (family, cell)
+
+
+def _signed(family: Asked, cell: int, sign: int) -> Choice:
+    """A cell or group with its sign, as journals have it."""
+    if isinstance(family, LinearFamily):
+        return SignedLinear(ChosenLinear(family.clique, family.digest, cell), sign)
+    return SignedQuery((family, cell), sign)
 
 
 def _by_digest(families: Sequence[Asked]) -> Callable[[ChosenLinear], LinearFamily]:

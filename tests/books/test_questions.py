@@ -12,7 +12,7 @@ from dpsql.books.releases.answers import answers_from, cells_of, row_of
 from dpsql.books.releases.questions import question_from
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
-from dpsql.privacy.journal import Answer, SignedQuery, WholeMarginal
+from dpsql.privacy.journal import Answer, ChosenLinear, SignedLinear, SignedQuery, WholeMarginal
 from dpsql.privacy.questions import (
     AggregateQuestion,
     BinsQuestion,
@@ -94,6 +94,8 @@ CHOICES = [
     (SignedSelection(8, 3, 5, RHO), SignedQuery((("a",), 5), 1), '[["a"], 5]'),
     (SignedSelection(8, 3, 5, RHO), SignedQuery((("a",), 0), -1), '[["a"], -1]'),
     (SignedSelection(8, 3, 5, RHO), SignedQuery((("a",), 5), -1), '[["a"], -6]'),
+    (SignedSelection(8, 3, 5, RHO), SignedLinear(ChosenLinear(("a",), "e3", 5), 1), '[["a"], 5, "e3"]'),
+    (SignedSelection(8, 3, 5, RHO), SignedLinear(ChosenLinear(("a",), "e3", 0), -1), '[["a"], -1, "e3"]'),
 ]
 
 

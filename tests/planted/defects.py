@@ -51,7 +51,12 @@ DEFECTS = (
     Defect("every row has a cell in thresholds", "dpsql/core/threshold.py", "return found if every_row else max(found, most_counted(shape, family.least))", "return found", ("tests/core/test_threshold.py",)),
     Defect("a run that goes on has the epsilon of its request", "dpsql/release/pipeline.py", "pure_charged(books, entry) or work.budget.exact_epsilon", "work.budget.exact_epsilon", ("tests/mechanisms/test_least_epsilon.py", "tests/release/test_changes.py")),
     Defect("a row that is replaced is added to thresholds", "dpsql/core/threshold.py", "        found = most_replaced(shape, family.least)\n", "        found = most_counted(shape, family.least)\n", ("tests/core/test_threshold.py", "tests/privacy/test_choices.py")),
-    Defect("the factor of draws is free", "dpsql/privacy/selection.py", "self._draws(signed, rho, factor * self.neighbours.cell, count)", "self._draws(signed, rho, self.neighbours.cell, count)", NEIGHBOURS),
+    Defect("the factor of draws is free", "dpsql/privacy/selection.py", "self._draws(signed, rho, factor * moved, count)", "self._draws(signed, rho, moved, count)", NEIGHBOURS),
+    Defect("linear queries are drawn as cells are", "dpsql/privacy/selection.py", "self._draws(signed, rho, factor * moved, count)", "self._draws(signed, rho, factor * self.neighbours.cell, count)", ("tests/mechanisms/test_linear_draws.py",)),
+    Defect("a unit moves drawn linear queries as one row", "dpsql/privacy/selection.py", "factors, most = [], cell * _ONE", "factors, most = [], _ONE", ("tests/mechanisms/test_linear_draws.py",)),
+    Defect("drawn linear queries are not divided by their span", "dpsql/privacy/selection.py", "self._alike(asked, lambda family: family.span)", "self._alike(asked, lambda family: 1)", ("tests/mechanisms/test_linear_draws.py",)),
+    Defect("scores of drawn linear queries overflow", "dpsql/privacy/selection.py", "np.clip(exact.counts, -most, most)", "exact.counts", ("tests/mechanisms/test_linear_draws.py",)),
+    Defect("a record gains by a linear query's largest weight", "dpsql/mechanisms/cell_queries.py", "weight * float(family.weights[cell]) / family.span)", "weight * float(family.weights[cell]) / family.largest)", ("tests/mechanisms/test_linear_draws.py",)),
     # noise
     Defect("half the variance", "dpsql/privacy/distributions.py", "return discrete_gaussian(scale, count, entropy)", "return discrete_gaussian(scale / 2, count, entropy)", QUESTIONS),
     Defect("no noise", "dpsql/privacy/distributions.py", "return discrete_gaussian(scale, count, entropy)", "return 0 * discrete_gaussian(scale, count, entropy)", QUESTIONS),

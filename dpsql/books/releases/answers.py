@@ -15,7 +15,7 @@ from dpsql.books.releases.questions import question_from
 from dpsql.core.linear_family import Asked, columns_of
 from dpsql.core.marginal import Counts, Measurement
 from dpsql.core.threshold import Threshold
-from dpsql.privacy.journal import Answer, Choice, ChosenLinear, SignedQuery, WholeMarginal
+from dpsql.privacy.journal import Answer, Choice, ChosenLinear, SignedLinear, SignedQuery, WholeMarginal
 from dpsql.privacy.questions import CellsQuestion, ForeignQuestion, MarginalSelection, Question, SignedSelection
 
 _TYPES: Final[Mapping[str, str]] = {
@@ -131,10 +131,14 @@ _WHOLE: Final = -1
 def _entry(choice: Choice) -> list[Any]:
     """What was chosen as JSON: a cell with its number, of thresholds with the least number of matches too.
 
-    The negation of cell c has the number −1 − c, a whole marginal −1. Linear queries have their digest in third place.
+    The negation of cell or group c has the number −1 − c, a whole marginal −1. Linear queries have their digest in
+    third place.
     """
     if isinstance(choice, ChosenLinear):
         return [choice.clique, _WHOLE if choice.group is None else int(choice.group), choice.digest]
+    if isinstance(choice, SignedLinear):
+        clique, place, linear = _entry(choice.chosen)
+        return [clique, place if choice.sign > 0 else -1 - place, linear]
     if isinstance(choice, WholeMarginal):
         return [choice.clique, _WHOLE]
     family: Asked
@@ -152,6 +156,8 @@ def _choice(question: Question, columns: Sequence[str], cell: int, least: int | 
     """What was chosen, from its JSON; the question tells what the number of a cell means."""
     clique = tuple(columns)
     if isinstance(least, str):
+        if isinstance(question, SignedSelection):
+            return SignedLinear(ChosenLinear(clique, least, cell if cell >= 0 else -1 - cell), 1 if cell >= 0 else -1)
         return ChosenLinear(clique, least, None if cell == _WHOLE else cell)
     if isinstance(question, MarginalSelection) and cell == _WHOLE:
         return WholeMarginal(clique)

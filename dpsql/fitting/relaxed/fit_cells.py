@@ -8,7 +8,8 @@ the loss improves by less than a relative 10⁻⁷ from one step to the next; so
 the minimum and come back, has 50 steps for that improvement. The best D′ of all steps is what is left.
 
 t = |S| is a cell of a marginal, Π_i D′[y_i, r]; smaller t are thresholds, by tail[j] += x·(tail[j − 1] − tail[j])
-column by column.
+column by column. A linear query is a sum of cells, Σ_y w_y·Π_i D′[y_i, r] over the cells y of its group, with weights
+in units of the largest.
 
 Source: Aydore et al. 2021, Algorithm 1 (RP) and section 5.1.
 """
@@ -24,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.constraint import Allowed
+from dpsql.core.linear_family import Asked, LinearFamily
 from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.devices import devices_for
@@ -74,7 +76,7 @@ def random_start(blocks: Blocks, rows: int, seed: int) -> Floats:
 def fit_cells(
     blocks: Blocks,
     start: Floats,
-    queries: Sequence[tuple[Family, int]],
+    queries: Sequence[tuple[Asked, int]],
     targets: npt.NDArray[np.float64],
     capacity: int,
     rate: float,
@@ -88,9 +90,9 @@ def fit_cells(
     Args:
         blocks: the attributes.
         start: D′ to begin from, shape (T, n′).
-        queries: (clique or family of thresholds, cell) pairs.
-        targets: noisy answers in fractions, shape (queries,).
-        capacity: the most queries that later calls will have; one compiled program serves them all.
+        queries: (clique or family of thresholds, cell) or (linear queries, group) pairs.
+        targets: noisy answers in fractions, of linear queries divided by the largest weight, shape (queries,).
+        capacity: the most terms, see `terms_of`, that later calls will have; one compiled program serves them all.
         rate: Adam's learning rate.
         steps: the most Adam steps.
         tolerance: stop when the least loss falls by less than this fraction.
@@ -101,19 +103,31 @@ def fit_cells(
         D′ and the number of steps taken.
     """
     keep_programs()
-    order = max(len(clique_of(family)) for family, _ in queries)
+    terms = [(number, *term) for number, query in enumerate(queries) for term in terms_of(query)]
+    order = max((len(clique_of(family)) for _, family, _, _ in terms), default=1)
     index = np.full((capacity, order), blocks.width, np.int32)
-    least = np.zeros(capacity, np.int32)
+    least, owner = np.zeros(capacity, np.int32), np.arange(capacity, dtype=np.int32)
+    factor = np.zeros(capacity, np.float32)
     weight, target = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)
-    for number, (family, cell) in enumerate(queries):
-        clique = clique_of(family)
+    for number, (query, family, cell, of_cell) in enumerate(terms):
+        clique, owner[number], factor[number] = clique_of(family), query, of_cell
         least[number] = family.least if isinstance(family, Threshold) else len(clique)
         places = [blocks.names.index(name) for name in clique]
         codes = np.unravel_index(cell, [blocks.sizes[place] for place in places])
         index[number, : len(places)] = [blocks.offsets[p] + int(code) for p, code in zip(places, codes, strict=True)]
     weight[: len(queries)], target[: len(queries)] = 1, targets
-    constants = (index, least, weight, target, np.float32(rate), np.float32(tolerance))
+    summed = (owner, factor) if any(isinstance(family, LinearFamily) for family, _ in queries) else None
+    constants = (index, least, weight, target, np.float32(rate), np.float32(tolerance), summed)
     return aside(progress, partial(_descend, blocks, start, constants, steps, relaxation))
+
+
+def terms_of(query: tuple[Asked, int]) -> list[tuple[Family, int, float]]:
+    """The cells or thresholds that a query is the sum of, with their weights: itself, or the cells of its group."""
+    family, place = query
+    if not isinstance(family, LinearFamily):
+        return [(family, place, 1.0)]
+    cells = np.flatnonzero((family.groups == place) & (family.weights != 0))
+    return [(family.clique, int(cell), float(family.weights[cell]) / family.largest) for cell in cells]
 
 
 def _descend(
@@ -184,12 +198,15 @@ def _softmax_program(places: tuple[tuple[int, int], ...], rows: int) -> Any:
 @lru_cache(maxsize=MOST_PROGRAMS)
 def _program(places: tuple[tuple[int, int], ...], relaxation: str, rows: int, questions: tuple[int, ...]) -> Any:
     def advance(state: _State, constants: Any, until: jax.Array) -> _State:
-        index, least, weight, target, rate, tolerance = constants
+        index, least, weight, target, rate, tolerance, summed = constants
 
         def loss(d: jax.Array) -> jax.Array:
             table = d if relaxation == "sparsemax" else _softmax(d, places)
             padded = jnp.concatenate([table, jnp.zeros((1, d.shape[1]), d.dtype)])
-            return jnp.vdot(weight, (_answers(padded, index, least) - target) ** 2)
+            answers = _answers(padded, index, least)
+            if summed is not None:  # what each query is a sum of
+                answers = jnp.zeros_like(answers).at[summed[0]].add(summed[1] * answers)
+            return jnp.vdot(weight, (answers - target) ** 2)
 
         def step(at: _State) -> _State:
             value, gradient = jax.value_and_grad(loss)(at.table)

@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.threshold import Family, Threshold, threshold_counts
+from dpsql.core.linear_family import Asked, LinearFamily
+from dpsql.core.threshold import Threshold, threshold_counts
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
@@ -204,8 +205,10 @@ class RelaxedTable:
         """
         return threshold_counts(self.project(clique).astype(np.float64), self.blocks.shape(clique), least)
 
-    def counts(self, family: Family) -> npt.NDArray[np.float64]:
-        """The answers to a marginal, or a family of thresholds, in rows, shape (cells,)."""
+    def counts(self, family: Asked) -> npt.NDArray[np.float64]:
+        """The answers to a marginal or thresholds in rows, shape (cells,), or to linear queries in steps, (groups,)."""
+        if isinstance(family, LinearFamily):
+            return family.answers(self.project(family.clique).astype(np.float64)) * self.total
         if isinstance(family, Threshold):
             return self.threshold(family.clique, family.least) * self.total
         return self.project(family).astype(np.float64) * self.total

@@ -63,7 +63,7 @@ def asked_of(workload: Workload, *, larger: bool) -> Sequence[Asked]:
         larger: after the 1-way marginals: all larger parts of marginals and thresholds.
     """
     if not larger:
-        return [*workload.families, *workload.linear]
+        return workload.asked
     found: list[Asked] = [*candidates(workload), *workload.linear]
     return found or workload.families
 

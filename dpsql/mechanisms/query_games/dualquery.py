@@ -1,7 +1,8 @@
 r"""DualQuery: a game between a query player, who is private, and a data player, who is not.
 
 The queries are all cells of the workload's marginals, its thresholds (`dpsql.core.threshold`), and their negations;
-q(x) is 0 or 1, q(D) a fraction of n rows.
+q(x) is 0 or 1, q(D) a fraction of n rows. Linear queries (`dpsql.core.linear_family`) are divided by the span of their
+weights, R = max(w, 0) − min(w, 0), so that their payoffs q(D) − q(x) lie in [−1, 1], too, and all below holds of them.
 
     round 1      draw s queries uniformly
     round t ≥ 2  draw s queries with P(q) ∝ exp(η·Σ_{i<t} (q(D) − q(x_i)))
@@ -55,9 +56,12 @@ from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.asks import Draws
 from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register
 from dpsql.mechanisms.cell_queries import (
+    SPAN,
     RecordCounts,
     cells_of,
     check_cells,
+    conjunctions_each,
+    conjunctions_of,
     game_seconds,
     uniform_queries,
     unsatisfied,
@@ -89,6 +93,9 @@ from dpsql.runtime.progress import Progress
 
 _SAMPLING_ERROR: Final = 0.05
 _USUAL_RECORDS: Final = 200
+_SEARCHED: Final = (
+    115  # as many records does a local search for one move, by runs of 7 to 147 rounds of 49 to 1,180 draws
+)
 _LEAD: Final = 0.25  # the factor of the noise of leaders, of 0.05 to 16 the best on Adult at ε = 1
 
 
@@ -104,12 +111,13 @@ class DualQuery(Mechanism):
 
     Privacy: ρ-zCDP for the table's neighbours, ρ the charge. In round t ≥ 2, `sample_cells` draws s times with factor t
     − 1 at ρ_t = (2η(t − 1)/n)²/8 each, together s·η²·T(T − 1)(2T − 1)/12n² ≤ ρ; round 1 and the records touch no
-    private count. Sensitivity of the score (t − 1)·count − n·(records in the cell): t − 1, for both neighbours. Under
-    add_remove the number of rows is private: `total` takes ρ/100 first (start := 'marginals': then one `measure` of the
-    1-way marginals a third), and n is the noisy total in the score as in the rate η/n, which is a public number by
-    then. With privacy units of at most c rows the sensitivity is c times that, and n/c stands for n wherever η, T and s
-    follow from it. With `subsample` the same with m in place of n; standing alone such a game is (ln(1 + (m/n)(e^{ε_m}
-    − 1)), (m/n)·δ_m)-DP for replace_one, and what is measured on all rows before it adds to that.
+    private count. Sensitivity of the score (t − 1)·count − n·(records in the cell), of linear queries divided by R: t −
+    1, for both neighbours. Under add_remove the number of rows is private: `total` takes ρ/100 first (start :=
+    'marginals': then one `measure` of the 1-way marginals a third), and n is the noisy total in the score as in the
+    rate η/n, which is a public number by then. With privacy units of at most c rows the sensitivity is c times that,
+    and n/c stands for n wherever η, T and s follow from it. With `subsample` the same with m in place of n; standing
+    alone such a game is (ln(1 + (m/n)(e^{ε_m} − 1)), (m/n)·δ_m)-DP for replace_one, and what is measured on all rows
+    before it adds to that.
 
     Attributes:
         rounds: T, and as many different records at most; none to take it from alpha, eta or the rule.
@@ -134,6 +142,7 @@ class DualQuery(Mechanism):
         DomainTooLarge: the workload has more than 20 million cells.
     """
 
+    takes_linear = True
     rounds: int | None = None
     eta: float | None = None
     samples: int | None = None
@@ -190,7 +199,7 @@ class DualQuery(Mechanism):
 
     def course(self, facts: Facts) -> Course:
         """See `Mechanism.course`: the draws, after the number of rows and the 1-way marginals; later ones cost more."""
-        words, cells = workload_words(facts.workload), cells_of(facts.domain, facts.workload)
+        words, cells = workload_words(facts.workload, SPAN), cells_of(facts.domain, facts.workload)
         spent, note = self._drawn(facts)
         return after_singles(facts, self.start, Draws(Fraction(1), 1, cells, f"drawn {words}", spent=spent, note=note))
 
@@ -228,8 +237,9 @@ class DualQuery(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: rounds and draws follow from the charge."""
         rounds, samples = self._rule(domain, workload, rho, max(1.0, rows))
-        records = self.records if self.start == "marginals" else 2
-        asked = min(rounds * samples / 2 if self.start == "marginals" else samples, 2.0 * cells_of(domain, workload))
+        after = self.start == "marginals"
+        records, asked = self.records * (1 if after else _SEARCHED), rounds * samples / 2 if after else samples
+        asked = min(asked, 2.0 * cells_of(domain, workload)) * conjunctions_each(domain, workload)
         return base_seconds(rows) + game_seconds(domain, workload, rounds, records, asked)
 
     def played_rows(self, domain: Domain, workload: Workload, rows: float) -> float:
@@ -288,9 +298,8 @@ class DualQuery(Mechanism):
 
     def _wanted(self, domain: Domain, workload: Workload, alpha: float) -> Accuracy:
         """What accuracy α asks of the game: half of α where it is played on a sample, for the sample errs too."""
-        of_game, queries = alpha / 2 if self.subsample else alpha, 2 * cells_of(domain, workload)
-        given = self.rounds, self.samples, self.eta, self.constants
-        return Accuracy(log_records(domain), queries, of_game, self.beta, *given)
+        of_game, given = alpha / 2 if self.subsample else alpha, (self.rounds, self.samples, self.eta, self.constants)
+        return Accuracy(log_records(domain), 2 * cells_of(domain, workload), of_game, self.beta, *given)
 
     def enough(self, domain: Domain, workload: Workload, neighbours: Neighbours, rows: float) -> Fraction | None:
         """See `NamesAccuracy.enough`: of the draws, and of the total before them."""
@@ -359,16 +368,10 @@ class DualQuery(Mechanism):
         return Outcome(WeightedRows(domain, records, weights, float(rows)), report)
 
     def _play(
-        self,
-        walk: Walk,
-        found: Parameters,
-        rows: int,
-        shares: Floats | None,
-        seed: int,
-        progress: Progress,
+        self, walk: Walk, found: Parameters, rows: int, shares: Floats | None, seed: int, progress: Progress
     ) -> tuple[npt.NDArray[np.int64], Counter[SignedQuery]]:
         """The records of all rounds, shape (rounds · records, attributes), and what was drawn after the first one."""
-        domain, families, generator = walk.domain, walk.workload.families, np.random.default_rng(seed)
+        domain, families, generator = walk.domain, walk.workload.asked, np.random.default_rng(seed)
         counts = RecordCounts(domain, families)
         sample = rows if self.subsample else None
         records, asked, each = [], Counter[SignedQuery](), rows / self.records
@@ -383,12 +386,12 @@ class DualQuery(Mechanism):
                 drawn = uniform_queries(domain, families, found.samples, generator)
             asked.update(drawn if played else ())  # those of the first round tell nothing
             if shares is None:
-                goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])
+                goal = Goal.of(domain, *conjunctions_of(drawn))
                 best = [best_record(goal, self.search, self.seconds, generator, progress) for _ in range(self.records)]
                 made = np.array(best, np.int64)
             else:
-                weights = [sign * count / found.samples for (_, sign), count in asked.items()]
-                goal = Goal.of(domain, [query for query, _ in asked], weights)
+                weighted = [(query, sign * count / found.samples) for (query, sign), count in asked.items()]
+                goal = Goal.of(domain, *conjunctions_of(weighted))
                 made = perturbed_leaders(goal, self.records, _LEAD, generator, progress, shares)
             records.append(made)
             counts.add(made)

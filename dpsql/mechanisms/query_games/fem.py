@@ -51,6 +51,7 @@ from dpsql.mechanisms.cell_queries import (
     answers_of_rows,
     cells_of,
     check_cells,
+    conjunctions_of,
     game_seconds,
     unsatisfied,
     workload_words,
@@ -215,7 +216,7 @@ class FEM(Mechanism):
             if self.order == "paper":
                 found.append(records)
             drawn += walk.curator.sample_cells(walk.workload.families, answers, 1, 1, walk.draw)
-            goal = Goal.of(domain, [query for query, _ in drawn], [sign for _, sign in drawn])
+            goal = Goal.of(domain, *conjunctions_of(drawn))
             if self.order == "heard" or len(drawn) < self.rounds:
                 records = self._leaders(goal, generator, progress, shares)
             if self.order == "heard":

@@ -12,7 +12,7 @@ from dpsql.core.digits import up
 from dpsql.core.domain import Domain
 from dpsql.core.workload import Workload
 from dpsql.mechanisms.asks import Marginals
-from dpsql.mechanisms.cell_queries import cells_of, workload_words
+from dpsql.mechanisms.cell_queries import SPAN, cells_of, workload_words
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.promises import Bound, dualquery_bound, log_records
 from dpsql.privacy.accounting import simple_epsilon, zcdp_epsilon
@@ -137,9 +137,9 @@ def promised(
         chance = math.sqrt(math.log(2 * queries / beta) / (2 * rows))
         proven = Bound(proven.error + chance, proven.probability - beta / 2)
     if published:
-        what = f"all {workload_words(workload)} (if each record found is the best of all records)"
+        what = f"all {workload_words(workload, SPAN)} (if each record found is the best of all records)"
         return proven.words(what, "Gaboardi et al. 2014")
-    what = f"all {workload_words(workload)}, by the paper's own rounds of one record each"
+    what = f"all {workload_words(workload, SPAN)}, by the paper's own rounds of one record each"
     said = proven.words(what, "Gaboardi et al. 2014")
     return f"{said}; nothing is proven of this run, whose rounds are not the paper's"
 

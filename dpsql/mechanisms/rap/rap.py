@@ -33,9 +33,10 @@ import numpy as np
 
 from dpsql.core.arguments import check_range, check_rounds, check_word
 from dpsql.core.domain import Domain
+from dpsql.core.linear_family import number_of
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
-from dpsql.core.threshold import Family, clique_of
+from dpsql.core.threshold import clique_of
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
@@ -47,13 +48,14 @@ from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, SCORED_BYTES, SCORED_SECONDS, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.linear_queries import sensitivity_remarks
 from dpsql.mechanisms.one_way_start import STARTS, after_singles, left_after, told_singles
 from dpsql.mechanisms.promises import log_records, rap_bound
 from dpsql.mechanisms.rap import one_round
 from dpsql.mechanisms.rap.grid import AUTO, grid_point
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.relaxed import RelaxedModel
-from dpsql.privacy.curator import Curator
+from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.privacy.journal import Query
 from dpsql.privacy.pricing import Conversion
 from dpsql.runtime.progress import Progress
@@ -80,7 +82,8 @@ class RAP(Mechanism):
     marginals (at most ρ) for more than 20,000 cells and with queries := 'marginals'. Cells of marginals and thresholds
     alike. Under add_remove the
     number of rows is private: `total` takes ρ/100 first. With start := 'marginals' one `measure` of the 1-way marginals
-    takes a third of the rest. Sensitivity of a cell and of its score: 1.
+    takes a third of the rest. Sensitivity of a cell and of its score: 1; of a linear query what
+    `dpsql.core.linear_family` says, c times the largest weight where rows are added or removed.
 
     Attributes:
         rounds: T, or 'auto', from the paper's grid by ρ and the number of rows.
@@ -88,7 +91,8 @@ class RAP(Mechanism):
         relaxed_rows: n′.
         conversion: from (ε, δ) to ρ: 'simple' is the paper's, 'tight' gives more ρ for the same ε.
         neighbours: none to take the table's; else it must be the table's, for the paper's guarantee is 'replace_one'.
-        relaxation: 'sparsemax' as in the paper, or 'softmax'.
+        relaxation: 'sparsemax' as in the paper, or 'softmax', which comes nearer to sums of many cells: linear queries
+            have it in any case after 1-way marginals.
         learning_rate: of Adam; a hundred times that for the logarithms of softmax. Whole marginals: ten times that at
             first, four hundred times for softmax, falling to 0.
         steps: the most Adam steps of one projection.
@@ -101,6 +105,7 @@ class RAP(Mechanism):
     """
 
     uses_earlier = True
+    takes_linear = True
     rounds: int | str = 10
     queries_per_round: int | str = 10
     relaxed_rows: int = 1000
@@ -168,6 +173,13 @@ class RAP(Mechanism):
                 f"neighbours is {self.neighbours!r}, but the table is protected for {str(neighbours)!r}, which is set "
                 "once by dp_protect(…, neighbours := …): leave it out"
             )
+        if workload.linear and self.queries == "marginals":
+            raise InvalidArgument("queries is 'marginals', and the workload has linear queries: leave queries out")
+        if workload.linear_cells > _MOST_QUERIES:
+            raise InvalidArgument(
+                f"the linear queries have {workload.linear_cells} cells, of which rap fits each one: at most "
+                f"{_MOST_QUERIES}. Use fewer columns in one sum, or say mechanism := 'projection'"
+            )
         cells = _cells(domain, workload)
         if cells > 100_000_000:
             raise InvalidArgument(f"the workload has {cells:.3g} cells, too many for rap to score: ask for fewer")
@@ -207,7 +219,7 @@ class RAP(Mechanism):
 
     def _is_whole(self, domain: Domain, workload: Workload) -> bool:
         """Whether all cells are measured as whole marginals: T = 1, and asked for or too many for a list."""
-        if self.rounds != 1 or workload.thresholds:
+        if self.rounds != 1 or workload.thresholds or workload.linear:
             return False
         return self.queries == "marginals" or _cells(domain, workload) > _MOST_QUERIES
 
@@ -224,7 +236,7 @@ class RAP(Mechanism):
 
     def _queries(self, domain: Domain, workload: Workload, rows: float) -> int:
         """How many single answers a projection meets, in the end."""
-        singles = domain.width if self.start == "marginals" else 0
+        singles = (domain.width if self.start == "marginals" else 0) + workload.linear_cells
         if self.rounds == 1:
             return singles + _cells(domain, workload)
         rounds, per_round = self._grid(domain, workload, Neighbours.REPLACE_ONE, _USUAL_RHO, rows)
@@ -236,7 +248,10 @@ class RAP(Mechanism):
         domain, workload = facts.domain, facts.workload
         if self._is_whole(domain, workload):
             said += one_round.remarks(facts, left_after(facts, self.start), self.queries)
-        if self.rounds == 1 and not workload.thresholds:
+        if workload.linear:
+            _, rho = course.step if self.rounds != 1 else (0, course.cost(course.of(Cells)[0].part))
+            said += sensitivity_remarks(domain, workload.linear, facts.neighbours, GAUSSIAN, rho, whole=False)
+        if self.rounds == 1 and not workload.thresholds and not workload.linear:
             noise, cells = cast(float, course.preview()[-1].stddev) / max(1.0, facts.about), _cells(domain, workload)
             proven = rap_bound(log_records(domain), cells, len(workload.cliques), noise, self.relaxed_rows)
             what = "the root mean square error of all cells (if the projection is exact)"
@@ -250,12 +265,12 @@ class RAP(Mechanism):
             how = (self.relaxed_rows, self.steps, self.learning_rate, self.relaxation)
             return one_round.measure_and_fit(walk, counted, singles, how, seed, progress)
         if self.rounds == 1:
-            families, domain = walk.workload.families, walk.domain
-            queries = [(family, cell) for family in families for cell in range(domain.size(clique_of(family)))]
+            families, domain = walk.workload.asked, walk.domain
+            queries = [(family, cell) for family in families for cell in range(number_of(domain, family))]
             measured = walk.curator.measure_cells(queries, walk.cell)
-            model, earlier = self._start(walk.curator, singles, [counted, *singles, *measured], seed, progress)
+            model, earlier = self._start(walk, singles, [counted, *singles, *measured], seed, progress)
             told = told_singles(domain, singles, earlier)
-            model, steps = self._project(model, told, measured, len(queries), progress)
+            model, steps = self._project(walk.workload, model, told, measured, len(queries), progress)
         else:
             known = walk.knowing(max(1.0, float(counted.values[0])))
             model, steps, measured, earlier = self._adapt(known, counted, singles, seed, progress)
@@ -269,7 +284,7 @@ class RAP(Mechanism):
 
     def _start(
         self,
-        curator: Curator,
+        walk: Walk,
         singles: Sequence[Measurement],
         measured: Sequence[Measurement],
         seed: int,
@@ -278,7 +293,7 @@ class RAP(Mechanism):
         """The first D′, random or fitted to whole marginals, and what earlier releases measured of these.
 
         Args:
-            curator: which knows them.
+            walk: of the release.
             singles: the 1-way marginals that were measured first.
             measured: by this release: first n, then what else there is, which they must not contradict.
             seed: of the random one.
@@ -287,13 +302,13 @@ class RAP(Mechanism):
         from dpsql.fitting.relaxed.fit_cells import random_start  # loads JAX
         from dpsql.fitting.relaxed.fit_marginals import fit_marginals
 
-        earlier = usable(curator.earlier, measured, curator.domain, _MOST_REUSED, room=_MOST_REUSED)
+        earlier = usable(walk.curator.earlier, measured, walk.domain, _MOST_REUSED, room=_MOST_REUSED)
         total = max(1.0, best_total(targets_of([measured[0], *singles, *earlier])))
         if not earlier and not singles:
-            blocks = Blocks.of(curator.domain)
+            blocks = Blocks.of(walk.domain)
             return RelaxedTable(blocks, random_start(blocks, self.relaxed_rows, seed), total), []
-        settings = Settings(rows=self.relaxed_rows, relaxation=self.relaxation)
-        return fit_marginals(curator.domain, combined(singles, earlier), total, settings, seed, progress).model, earlier
+        settings = Settings(rows=self.relaxed_rows, relaxation=self._relaxation(walk.workload))
+        return fit_marginals(walk.domain, combined(singles, earlier), total, settings, seed, progress).model, earlier
 
     def _adapt(
         self, walk: Walk, counted: Measurement, singles: Sequence[Measurement], seed: int, progress: Progress
@@ -303,24 +318,29 @@ class RAP(Mechanism):
         rounds, taken, known = asks.times, 0, [counted, *singles]
         measured: list[Measurement] = []
         asked: list[Query] = []
-        model, earlier = self._start(curator, singles, known, seed, progress)
+        model, earlier = self._start(walk, singles, known, seed, progress)
         progress.rounds("rounds", rounds)
         for _ in range(rounds):
             chosen, fresh = curator.measure_selected_cells(
-                walk.workload.families, model.counts, asks.each, walk.course.step, exclude=asked
+                walk.workload.asked, model.counts, asks.each, walk.course.step, exclude=asked
             )
             asked += chosen
             measured += fresh
             if not consistent(measured, earlier):  # the table changed since
-                model, earlier = self._start(curator, singles, [*known, *measured], seed, progress)
+                model, earlier = self._start(walk, singles, [*known, *measured], seed, progress)
             told = told_singles(domain, singles, earlier)
-            model, steps = self._project(model, told, measured, rounds * asks.each, progress)
+            model, steps = self._project(walk.workload, model, told, measured, rounds * asks.each, progress)
             taken += steps
             progress.round_done()
         return model, taken, measured, earlier
 
+    def _relaxation(self, workload: Workload) -> str:
+        """Of the fits: where rows are nearly alike the steps of sparsemax find no nearer answers to sums of cells."""
+        return "softmax" if workload.linear and self.start == "marginals" else self.relaxation
+
     def _project(
         self,
+        workload: Workload,
         start: RelaxedTable,
         singles: Sequence[Target],
         measured: Sequence[Measurement],
@@ -330,21 +350,22 @@ class RAP(Mechanism):
         """The relaxed table near another one that answers what was measured, and the steps to it.
 
         Args:
+            workload: of the release.
             start: the other one.
             singles: 1-way marginals.
             measured: single cells.
-            count: the most single cells of any call.
+            count: the most single answers of any call.
             progress: may raise `Interrupted`.
         """
         from dpsql.fitting.relaxed.fit_cells import fit_cells  # loads JAX
 
-        queries: list[tuple[Family, int]] = [(t.clique, cell) for t in singles for cell in range(len(t.values))]
-        capacity = count + len(queries)
-        queries += [(m.family, cell) for m in measured for cell in m.cells or ()]
-        answers = [*(target.values for target in singles), *(one.values for one in measured)]
+        queries: list[Query] = [(t.clique, cell) for t in singles for cell in range(len(t.values))]
+        capacity, relaxation = count + workload.linear_cells + len(queries), self._relaxation(workload)
+        queries += [(m.linear or m.family, cell) for m in measured for cell in m.cells or ()]
+        answers = [*(t.values for t in singles), *(m.values / (m.linear.largest if m.linear else 1) for m in measured)]
         targets = np.concatenate(answers) / start.total
-        rate = self.learning_rate * (1 if self.relaxation == "sparsemax" else _SOFTMAX_RATE)
-        how = (capacity, rate, self.steps, 1e-7, progress, self.relaxation)
+        rate = self.learning_rate * (1 if relaxation == "sparsemax" else _SOFTMAX_RATE)
+        how = (capacity, rate, self.steps, 1e-7, progress, relaxation)
         table, steps = fit_cells(start.blocks, start.probabilities, queries, targets, *how)
         return replace(start, probabilities=table), steps
 
@@ -367,4 +388,4 @@ def check_single_cells(workload: Workload, domain: Domain, where: str, instead: 
 
 
 def _cells(domain: Domain, workload: Workload) -> int:
-    return sum(domain.size(clique_of(family)) for family in workload.families)
+    return sum(number_of(domain, family) for family in workload.asked)
