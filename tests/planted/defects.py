@@ -54,7 +54,7 @@ DEFECTS = (
     Defect("the factor of draws is free", "dpsql/privacy/selection.py", "self._draws(signed, rho, factor * moved, count)", "self._draws(signed, rho, moved, count)", NEIGHBOURS),
     Defect("linear queries are drawn as cells are", "dpsql/privacy/selection.py", "self._draws(signed, rho, factor * moved, count)", "self._draws(signed, rho, factor * self.neighbours.cell, count)", ("tests/mechanisms/test_linear_draws.py",)),
     Defect("a unit moves drawn linear queries as one row", "dpsql/privacy/selection.py", "factors, most = [], cell * _ONE", "factors, most = [], _ONE", ("tests/mechanisms/test_linear_draws.py",)),
-    Defect("drawn linear queries are not divided by their span", "dpsql/privacy/selection.py", "self._alike(asked, lambda family: family.span)", "self._alike(asked, lambda family: 1)", ("tests/mechanisms/test_linear_draws.py",)),
+    Defect("drawn linear queries are not divided by their span", "dpsql/privacy/selection.py", "self._alike(families, lambda family: family.span)", "self._alike(families, lambda family: 1)", ("tests/mechanisms/test_linear_draws.py",)),
     Defect("scores of drawn linear queries overflow", "dpsql/privacy/selection.py", "np.clip(exact.counts, -most, most)", "exact.counts", ("tests/mechanisms/test_linear_draws.py",)),
     Defect("a record gains by a linear query's largest weight", "dpsql/mechanisms/cell_queries.py", "weight * float(family.weights[cell]) / family.span)", "weight * float(family.weights[cell]) / family.largest)", ("tests/mechanisms/test_linear_draws.py",)),
     # noise
