@@ -93,13 +93,14 @@ def consistent(measured: Sequence[Measurement], earlier: Sequence[Measurement]) 
     """Whether the same marginals or cells, measured now and then, differ by noise only: false alarm 1e-9 a call.
 
     By χ² of each pair where all noise is normal; else by the largest gap, of which one noise makes half at least.
-    It looks at noisy counts only, so it costs nothing.
+    It looks at noisy counts only, so it costs nothing. Thresholds and linear queries are compared with nothing.
     """
     then: dict[Clique, list[Measurement]] = {}
     for other in earlier:
         then.setdefault(other.clique, []).append(other)
-    pairs = [(m, o) for m in measured if m.least is None and m.variance > 0 for o in then.get(m.clique, ())]
-    return all(_chance(now, other) >= _FALSE_ALARM / len(pairs) for now, other in pairs)
+    now = [m for m in measured if m.least is None and m.linear is None and m.variance > 0]
+    pairs = [(m, o) for m in now for o in then.get(m.clique, ())]
+    return all(_chance(*pair) >= _FALSE_ALARM / len(pairs) for pair in pairs)
 
 
 def agreeing(measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> Sequence[Measurement]:

@@ -24,7 +24,7 @@ from dpsql.core.domain import Domain
 from dpsql.core.prior import Prior
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.protocol import Engine
-from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.errors import DomainTooLarge, DpsqlError, InvalidArgument
 from dpsql.evaluation.computed import check_bound, computed_values
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible, settle_bins
 from dpsql.evaluation.decode import released_columns
@@ -241,18 +241,18 @@ def _found(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]
     books = Books(cursor, facts.source.catalog)
     meant_facts = [facts] if facts.before is None else [facts, replace(facts, workload=facts.before, before=None)]
     readings = ((meant, meaning) for meant in meant_facts for meaning in meanings(request.options))
-    found: list[Plan | InvalidArgument] = []
+    found: list[Plan | InvalidArgument | DomainTooLarge] = []
     for meant, meaning in readings:
         try:
             plan = plan_table(request, meant, meaning=meaning)
-        except InvalidArgument as refused:  # another reading may have been charged
+        except (InvalidArgument, DomainTooLarge) as refused:  # another reading may have been charged
             found.append(refused)
             continue
         planned, entry = _with_release(books, plan)
         if entry is not None:
             return planned, books, entry
         found.append(planned)
-    if isinstance(found[0], InvalidArgument):
+    if isinstance(found[0], InvalidArgument | DomainTooLarge):
         raise found[0]
     return found[0], books, None
 

@@ -18,7 +18,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
 from dpsql.mechanisms.asks import Total
-from dpsql.mechanisms.defaults import make_for
+from dpsql.mechanisms.defaults import Meaning, make_for
 from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.reduced_space.barak import Barak
 from dpsql.mechanisms.reduced_space.fourier import Coefficients, coefficients, count_of
@@ -27,6 +27,7 @@ from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import find_noise
 from dpsql.privacy.linear_families import family_scales
 from dpsql.privacy.pricing import price
+from dpsql.release.plan import plan_table
 from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
@@ -234,6 +235,34 @@ def test_what_is_too_much_is_refused_before_the_charge(domain, workload, error, 
         return
     with pytest.raises(error, match=words):
         FOURIER.check(domain, asked, Neighbours.ADD_REMOVE)
+
+
+def test_too_many_coefficients_are_refused_before_they_are_listed():
+    """A plan of larger columns would have no end."""
+    domain = domain_of(40, 40)
+    with pytest.raises(DomainTooLarge, match="Fourier coefficients of 1600 records"):
+        FOURIER.course(Facts(domain, pairs(domain), Neighbours.ADD_REMOVE))
+
+
+@pytest.mark.medium
+def test_what_cells_were_measured_for_is_told_again_where_coefficients_are_too_many(monkeypatch):
+    """A new request of such a table is refused uncharged; a release with the settings of before is free."""
+    with dpsql.connect() as db:
+        db.sql("CREATE TABLE t AS SELECT i % 7 AS a, i % 5 AS b FROM range(200) r(i)")
+        db.protect("t", epsilon=20.0, delta=1e-6)
+        for name in ("a", "b"):
+            db.domain("t", name, lower=0, upper=23, bins=24)
+        how = {"epsilon": 5.0, "mechanism": "barak", "faithful": True, "workload": "all 2-way"}
+        for call in (db.plan, db.synthesize):
+            with pytest.raises(DomainTooLarge, match="Fourier coefficients of"):
+                call("t", **how)
+        assert db.budget().epsilon_spent[0] == 0
+        with monkeypatch.context() as before:
+            settings = {"meaning": Meaning.BEFORE}
+            before.setattr("dpsql.release.synthesis.plan_table", lambda *given, **_: plan_table(*given, **settings))
+            then = db.synthesize("t", **how)
+        assert db.synthesize("t", **how).entry.key == then.entry.key
+        assert db.budget().epsilon_spent[0] == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize("option", [{"queries": "fourrier"}, {"rounding": "up"}])

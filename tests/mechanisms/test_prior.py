@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from dpsql.core.linear_family import LinearFamily
 from dpsql.core.marginal import Measurement
 from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import consistent
@@ -374,6 +375,17 @@ def test_gaps_that_laplace_noise_explains_are_no_contradiction():
     one = replace(far, values=np.array([3000]), cells=(0,))
     assert not consistent([one], wide["laplace"][:1])
     assert consistent([replace(one, least=1)], wide["laplace"][:1])
+    sums = LinearFamily(("a",), np.array([7, 1]), np.array([0, 0]), 1, Fraction(1))
+    assert consistent([replace(one, linear=sums)], wide["laplace"][:1]), "a sum is no cell"
+
+
+@pytest.mark.medium
+def test_rap_fits_sums_beside_earlier_marginals_of_the_same_columns(people):
+    """A sum of ages is far from the count of any cell, and says nothing of a table that changed."""
+    people.synthesize("people", 1.0, mechanism="direct", workload="all 1-way", **FAST)
+    asked = "SELECT sum(age) FROM people; SELECT sex, count(*) FROM people GROUP BY sex"
+    later = people.synthesize("people", 1.0, mechanism="rap", rounds=1, workload=asked, **FAST)
+    assert later.entry.report["reused"] > 0
 
 
 @pytest.mark.medium

@@ -114,8 +114,11 @@ class Barak(ReducedSpace):
         return {}
 
     def course(self, facts: Facts) -> Course:
-        """See `Mechanism.course`."""
-        return course_of(facts, self._noise) if self._by_coefficient else super().course(facts)
+        """See `Mechanism.course`; coefficients are listed one by one, so too many of them are refused here already."""
+        if not self._by_coefficient:
+            return super().course(facts)
+        self.check(facts.domain, facts.workload, facts.neighbours)
+        return course_of(facts, self._noise)
 
     @property
     def one_way_share(self) -> Fraction:

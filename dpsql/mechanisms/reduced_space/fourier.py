@@ -16,9 +16,11 @@ The program is the paper's, but for φ_∅, which the weights add up to, where t
 
     minimise b,   x ≥ 0,   |φ_β − Σ_γ f^β(γ)·x_γ| ≤ b  for all β ∈ B
 
-If no noise is larger than b, no coefficient of x is off by more than 2b, for D itself misses none by more than b. A
-cell of S is the mean of its 2^|S| coefficients with signs, so no cell is off by more than 2b either. Rounding each
-weight to the nearest whole number moves a cell by at most half of the number of weights in it.
+Let no noise be larger than e. Where n is public D misses no φ_β by more than e, so no coefficient of x is off by more
+than 2e. Where it is private the weights add up to φ_∅, so D stretched to φ_∅ rows stands for D, which misses by 2e: no
+coefficient is off by more than 3e. A cell of S is the mean of coefficients with signs, one for each set of the bits of
+S, so no cell is off by more either. Rounding each weight to the nearest whole number moves a cell by at most half of
+the number of weights in it.
 
 Source: Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, sections 3 and 4.
 """
