@@ -171,7 +171,8 @@ def test_every_kind_of_column_gets_a_domain_and_the_script_runs(parquet, kind):
     if kind == "parquet":
         assert left_out == LEFT_OUT
     assert found.loc["top", "size"] == 5
-    assert "lower := 56, upper := 255, bins := 24" in lines_of(script, "top")  # the finer cells, as a comment: 200 had 12 rows each
+    # the finer cells, as a comment: 200 had 12 rows each
+    assert "lower := 56, upper := 255, bins := 24" in lines_of(script, "top")
     assert found.loc["cost", "kind"] == found.loc["seen_at", "kind"] == found.loc["zoned", "kind"] == "bins"
     assert found.loc["kind", "size"] == 4  # a, b, other and NULL: of 'rare' there are three rows
     assert "rare'" not in lines_of(script, "kind")
