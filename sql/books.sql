@@ -35,6 +35,13 @@ CREATE TABLE IF NOT EXISTS dpsql.member (
   stated VARCHAR NOT NULL     -- JSON: whose account, and the keys that lead to a unit, or the unit's column
 );
 
+-- Tables of which each period has an account of its own, named table."2026-03"; the ledger says the same (see
+-- dpsql/books/ledger/periods.py).
+CREATE TABLE IF NOT EXISTS dpsql.period (
+  source VARCHAR PRIMARY KEY, -- the table, after its schema unless that is main
+  stated VARCHAR NOT NULL     -- JSON: every day, week, …, and the column that says it with its type
+);
+
 -- How a table of an account is known under whatever name it is now (see dpsql/books/ledger/table_ids.py).
 CREATE TABLE IF NOT EXISTS dpsql.known_table (
   name  VARCHAR NOT NULL, -- the account that it belongs to

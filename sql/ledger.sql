@@ -1,4 +1,5 @@
 -- dp_ledger(): what happened to the accounts of one database, in order. Release is the number of the charge.
+-- The events of a table are those of its periods, too, which the books call table."2026-03" (see dpsql/core/period.py).
 SELECT
   number,
   CAST(content->>'$.at' AS TIMESTAMP) AS at,
@@ -14,5 +15,9 @@ SELECT
   coalesce(content->>'$.by', content->>'$.user') AS username,
   hash
 FROM dpsql.event
-WHERE $source IN ('', $prefix || coalesce(content->>'$.source', content->>'$.table'))
+WHERE $source IN (
+  '',
+  $prefix || coalesce(content->>'$.source', content->>'$.table'),
+  $prefix || regexp_replace(coalesce(content->>'$.source', content->>'$.table'), '\."\d{4}[-\dWQ]*"$', '')
+)
 ORDER BY number;

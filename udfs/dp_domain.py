@@ -113,6 +113,7 @@ class DpDomain(SqlFunction):
         ),
         Parameter("epsilon", "DOUBLE", default=None, help="what the discovery costs"),
         Parameter("delta", "DOUBLE", default=None, help="of the discovery; by default the table's, for values a tenth"),
+        Parameter("period", "VARCHAR", default=None, help="discover in this period's rows, where each has a budget"),
     )
 
     def bind(self, call: Call) -> Relation:
@@ -126,11 +127,9 @@ class DpDomain(SqlFunction):
                 raise InvalidArgument(f"{name} is {call[name]!r}: give a list, {name} := [{call[name]!r}, …]")
         if call["discover"]:
             return self._discovery(call)
-        for name in ("epsilon", "delta", "heavy"):
+        for name in ("epsilon", "delta", "heavy", "period"):
             if call[name] is not None:
-                raise InvalidArgument(
-                    f"{name} is {call[name]:g}, but a declaration costs nothing: say discover := true"
-                )
+                raise InvalidArgument(f"{name} is {call[name]}, but a declaration costs nothing: say discover := true")
         how = {p.name: call[p.name] for p in self.parameters if not p.positional and p.name not in OF_DISCOVERY}
         how["search_path"] = call.search_path
         found: Attribute | None = None
@@ -175,9 +174,9 @@ class DpDomain(SqlFunction):
 
 _OF_REQUEST = (
     *("table", "column", "epsilon", "delta", "lower", "upper", "bins", "nulls", "other"),
-    *("nulls_as", "read_as", "heavy"),
+    *("nulls_as", "read_as", "heavy", "period"),
 )
-OF_DISCOVERY = ("discover", "epsilon", "delta", "heavy")
+OF_DISCOVERY = ("discover", "epsilon", "delta", "heavy", "period")
 
 
 def _row(cursor: duckdb.DuckDBPyConnection, source: Source, attribute: Attribute) -> tuple[object, ...]:

@@ -54,7 +54,7 @@ COLUMNS = {
     "seconds": "DOUBLE",
 }
 ASSUMED_ROWS = 10_000
-_OF_QUERIES = frozenset({"table", "epsilon", "delta", "mechanism", "release"})
+_OF_QUERIES = frozenset({"table", "epsilon", "delta", "mechanism", "release", "period"})
 
 
 _QUERY = re.compile(r"\s*\(*\s*(select|from|with)\s", re.IGNORECASE)
@@ -167,6 +167,7 @@ class DpPlan(SqlFunction):
             release=call["release"],
             search_path=call.search_path,
             by=call.by,
+            period=call["period"],
         )
         assumed = max(1, call["assume_rows"])
         if most is not None:

@@ -66,6 +66,15 @@ class DpProtect(SqlFunction):
         Parameter(
             "account", "VARCHAR", default=None, help="a protected table of the same persons, whose budget it shares"
         ),
+        Parameter(
+            "period",
+            "VARCHAR",
+            default=None,
+            help="'day', 'week', 'month', 'quarter', 'year': each has that budget, for the rows that lie in it",
+        ),
+        Parameter(
+            "by", "VARCHAR", default=None, help="the DATE or TIMESTAMP column that says in which period a row lies"
+        ),
     )
 
     def bind(self, call: Call) -> Relation:
@@ -83,7 +92,8 @@ class DpProtect(SqlFunction):
         def record() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor:
                 how = call["neighbours"], call["privacy_unit"], call["max_rows"]
-                account = protect(cursor, source, call["epsilon"], call["delta"], *how, enums=call["enums"])
+                also = {name: call[name] for name in ("enums", "period", "by")}
+                account = protect(cursor, source, call["epsilon"], call["delta"], *how, **also)
                 said = _word(facts.declared(Books(cursor, source.catalog), source.key).values())
             return [_row(source.key, account, said, account.note or None)]
 
@@ -103,13 +113,22 @@ class DpProtect(SqlFunction):
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
 
+_OF_PERIODS = (("period", None), ("by", None))
+
+
 def check_shared(arguments: Mapping[str, Any]) -> None:
     """Refuse a budget beside that of the account that is shared.
 
     Raises:
         InvalidArgument: one is given.
     """
-    for name, default in (("epsilon", None), ("delta", None), ("neighbours", "add_remove"), ("enums", False)):
+    for name, default in (
+        ("epsilon", None),
+        ("delta", None),
+        ("neighbours", "add_remove"),
+        ("enums", False),
+        *_OF_PERIODS,
+    ):
         if arguments[name] != default:
             raise InvalidArgument(
                 f"{name} is {arguments[name]!r}, but account is given, which says it: leave {name} out"

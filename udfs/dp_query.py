@@ -18,6 +18,7 @@ from dpsql.release.request import QueryRequest
 from dpsql.runtime.process_settings import deep_recursion
 
 from .bridge.declare import Call, Parameter, Relation
+from .dp_synthesize import PERIOD_HELP
 from .extension import Instance, SqlFunction
 from .interrupts import looking_up, watched
 from .relations import rows_query
@@ -29,6 +30,7 @@ QUERY_PARAMETERS = (
     Parameter("mechanism", "VARCHAR", default=GAUSSIAN.name, help="gaussian, or laplace for pure epsilon"),
     Parameter("non_negative", "BOOLEAN", default=False, help="show counts below 0 as 0"),
     Parameter("release", "VARCHAR", default="", help="name of the release; a new name makes (and pays for) a new one"),
+    Parameter("period", "VARCHAR", default=None, help=PERIOD_HELP),
 )
 
 
@@ -43,6 +45,7 @@ def query_request_of(call: Call) -> QueryRequest:
         release=call["release"],
         search_path=call.search_path,
         by=call.by,
+        period=call["period"],
     )
 
 

@@ -17,6 +17,7 @@ from .extension import Instance, SqlFunction
 from .interrupts import looking_up, watched
 
 OPTIONS = tuple(Parameter(name, kind, default=None, help="option of a mechanism") for name, kind in options().items())
+PERIOD_HELP = "the period whose rows are read, as '2026-03', where each has a budget"
 REQUEST_PARAMETERS = (
     Parameter("table", "VARCHAR", positional=True, help="the protected table"),
     Parameter("epsilon", "DOUBLE", help="what this release costs"),
@@ -36,6 +37,7 @@ REQUEST_PARAMETERS = (
         default=False,
         help="all tables that links lead to, in one release; or, with a privacy unit, units with their several rows",
     ),
+    Parameter("period", "VARCHAR", default=None, help=PERIOD_HELP),
     *OPTIONS,
 )
 
@@ -59,6 +61,7 @@ def request_of(call: Call) -> Request:
         search_path=call.search_path,
         by=call.by,
         linked=call["linked"],
+        period=call["period"],
     )
 
 

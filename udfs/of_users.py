@@ -59,7 +59,7 @@ def budget_rows(instance: Instance, by: str) -> list[Row]:
         books = books_of(cursor, instance)
         people.require_person(books, by)
         found = [limit for limit in limits.list_limits(books, by) if find_account(books, limit.source) is not None]
-        return [limits.row_of(books, limit) for limit in found]
+        return [row for limit in found for row in limits.rows_of(books, limit)]
 
 
 def release_rows(instance: Instance, by: str) -> list[Row]:

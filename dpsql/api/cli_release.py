@@ -36,6 +36,7 @@ def add_commands(commands: Any) -> None:
     synthesize.add_argument(
         "--release", default="", help="name of the release; a new name makes (and pays for) a new one"
     )
+    synthesize.add_argument("--period", help="whose rows are read, such as 2026-03, where each period has a budget")
     synthesize.add_argument("--assume-rows", type=int, metavar="N", help="about how many rows, for the forecast")
     synthesize.add_argument("--anyway", action="store_true", help="charge even where no pair will be reliable")
     synthesize.add_argument("--linked", action="store_true", help="all linked tables, or units with several rows")
@@ -63,7 +64,7 @@ def _synthesize(options: argparse.Namespace) -> None:
     from dpsql.api.output import folded
     from dpsql.release.quality import warnings_of
 
-    names = ("delta", "workload", "mechanism", "prior", "rows", "release")
+    names = ("delta", "workload", "mechanism", "prior", "rows", "release", "period")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     for option in options.option:
         name, equals, value = option.partition("=")

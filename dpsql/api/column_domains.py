@@ -99,6 +99,7 @@ class ColumnDomains(Connection):
         read_as: str | None = None,
         other: Any = None,
         heavy: float | None = None,
+        period: str | None = None,
     ) -> Attribute:
         """Find the domain of a column in its private rows, with noise: charged. See `dp_domain` in SQL.
 
@@ -118,6 +119,7 @@ class ColumnDomains(Connection):
             read_as: the type as which texts are read, for bins.
             other: the value that stands for all that is not in the domain.
             heavy: find points too: the values that about this part of the rows have, such as 0.05.
+            period: whose rows are looked at, such as `2026-03`, where each period has a budget.
 
         Raises:
             DpsqlError: nothing was common enough to be published (the charge is kept), or a child says what is wrong.

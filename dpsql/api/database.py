@@ -192,6 +192,7 @@ class Database(Reports):
         mechanism: str | None = None,
         non_negative: bool | None = None,
         release: str | None = None,
+        period: str | None = None,
     ) -> pd.DataFrame:
         """The noisy answers of a query, charged once. See `dp_query` in SQL.
 
@@ -202,6 +203,7 @@ class Database(Reports):
             mechanism: `gaussian`, the default, or `laplace` for pure ε.
             non_negative: whether counts below 0 are shown as 0.
             release: name of the release; a new name makes (and pays for) a new one.
+            period: whose rows are read, such as `2026-03`, where each period has a budget.
 
         Returns:
             The query's own columns, and for each noisy column x also x_stderr, x_low and x_high. As polars or Arrow:
@@ -227,6 +229,7 @@ class Database(Reports):
                 "mechanism": mechanism,
                 "non_negative": non_negative,
                 "release": release,
+                "period": period,
             },
         )
 

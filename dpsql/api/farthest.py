@@ -39,7 +39,7 @@ _SMALL: Final = 0.01
 def farthest(
     database: Database,
     domain: Domain,
-    tables: tuple[exp.Table, exp.Table],
+    tables: tuple[exp.Expr, exp.Expr],
     strengths: Mapping[Clique, float],
     made: Mapping[Clique, float],
 ) -> Farthest:
@@ -61,7 +61,7 @@ def farthest(
     )
 
 
-def _means(database: Database, domain: Domain, tables: Sequence[exp.Table]) -> Iterator[tuple[str, str, str]]:
+def _means(database: Database, domain: Domain, tables: Sequence[exp.Expr]) -> Iterator[tuple[str, str, str]]:
     numbers = [attribute for attribute in domain if is_of_numbers(attribute)]
     if not numbers:
         return
@@ -77,7 +77,7 @@ def _means(database: Database, domain: Domain, tables: Sequence[exp.Table]) -> I
 
 
 def _groups(
-    database: Database, domain: Domain, tables: Sequence[exp.Table], strengths: Mapping[Clique, float]
+    database: Database, domain: Domain, tables: Sequence[exp.Expr], strengths: Mapping[Clique, float]
 ) -> list[tuple[str, str, str, str, str]]:
     """Of each GROUP BY its text, its farthest group, the rows of that, and both averages; the farthest first."""
     asked = []
@@ -92,7 +92,7 @@ def _groups(
 
 
 def _group_by(
-    database: Database, group: Attribute, number: Attribute, tables: Sequence[exp.Table]
+    database: Database, group: Attribute, number: Attribute, tables: Sequence[exp.Expr]
 ) -> tuple[float, tuple[str, str, str, str, str]] | None:
     """The farthest group of one GROUP BY: how far, and what is said of it; None where no group is large enough."""
     key = exp.Case(ifs=[exp.If(this=missing(group), true=exp.null())], default=text_of(value(group)))

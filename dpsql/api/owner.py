@@ -42,6 +42,8 @@ class Owner(Linking):
         *,
         enums: bool = False,
         account: str | None = None,
+        period: str | None = None,
+        by: str | None = None,
     ) -> Protected:
         """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP. See `dp_protect`.
 
@@ -49,6 +51,9 @@ class Owner(Linking):
         `max_rows` count. `enums=True` is the owner's word that the members of the table's ENUM types are public,
         whatever rows there are. The account's `note` names other tables that seem to be about the same people: their ε
         adds up, unless `account` names a protected table of theirs, whose budget this one shares.
+
+        With `period` each `day`, `week`, `month`, `quarter` or `year` has that budget, for the rows that lie in it by
+        their value of the column `by`.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:
@@ -61,11 +66,13 @@ class Owner(Linking):
             source = self._source(cursor, table)
             if account is not None:
                 given = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "enums": enums}
+                given |= {"period": period, "by": by}
                 check_shared(given)
                 return share(cursor, source, self._source(cursor, account), privacy_unit, max_rows)
             if epsilon is None or delta is None:
                 raise InvalidArgument(f"{'epsilon' if epsilon is None else 'delta'} is missing: say epsilon=…, delta=…")
-            return protect(cursor, source, epsilon, delta, neighbours, privacy_unit, max_rows, enums=enums)
+            how = (epsilon, delta, neighbours, privacy_unit, max_rows)
+            return protect(cursor, source, *how, enums=enums, period=period, by=by)
 
     def source(
         self,

@@ -288,7 +288,8 @@ class Users:
             known = limits.list_limits(books)
             for person in people.list_people(books):
                 own: Sequence[Limit | None] = [limit for limit in known if limit.person == person.name] or [None]
-                rows += [(person.name, person.role, person.state, *limits.row_of(books, limit)) for limit in own]
+                listed = (row for limit in own for row in limits.rows_of(books, limit))
+                rows += [(person.name, person.role, person.state, *row) for row in listed]
         return pd.DataFrame(rows, columns=["name", "role", "state", *limits.ROW])
 
     def _source(self, table: str) -> str:

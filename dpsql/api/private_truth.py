@@ -18,6 +18,7 @@ from dpsql.api.farthest import farthest
 from dpsql.books.ledger.store import Books
 from dpsql.books.releases.releases import Entry, rows_table
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.period import table_of
 from dpsql.engines.duckdb.reading import missing, value
 from dpsql.engines.duckdb.types import text_of
 from dpsql.engines.registry import find_source
@@ -57,8 +58,8 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None,
     if entry.linked is not None:
         return _truth_of_tree(database, catalog, entry, target, judgement)
     with pressed(), database.instance.cursor() as cursor:
-        source = find_source(cursor, f"{_quoted(catalog)}.{entry.source}")
-        found = compared(cursor, source, str(entry.number))
+        found = compared(cursor, find_source(cursor, f"{_quoted(catalog)}.{table_of(entry.source)}"), str(entry.number))
+        source = found.source  # of one period where the release is
         evaluation = evaluation_of(found, target=target)
     figures, notes = list(evaluation.utility.lines()), [evaluation.warning]
     if source.place is not None:
@@ -71,7 +72,7 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None,
     far = None
     if source.place is None:
         made = {pair.clique: pair.synthetic for pair in judgement.pairs}
-        far = farthest(database, entry.domain, (_table(source), rows_table(catalog, entry)), strengths, made)
+        far = farthest(database, entry.domain, (source.table(), rows_table(catalog, entry)), strengths, made)
     return Truth(found.shares(), strengths, figures, notes, far)
 
 
@@ -85,10 +86,6 @@ def _truth_of_tree(database: Database, catalog: str, entry: Entry, target: str |
         return Truth(shares, found.strengths(judgement.pairs), list(evaluation.lines()), [evaluation.warning])
 
 
-def _table(source: Source) -> exp.Table:
-    return exp.table_(source.name, db=source.schema, catalog=source.catalog, quoted=True)
-
-
 def _quoted(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
 
@@ -97,7 +94,7 @@ def _quality_score(database: Database, source: Source, catalog: str, entry: Entr
     """What SDMetrics' quality report says; None where it is not installed."""
     if importlib.util.find_spec("sdmetrics") is None:
         return None
-    frames = [_sample(database, table, entry.domain) for table in (_table(source), rows_table(catalog, entry))]
+    frames = [_sample(database, table, entry.domain) for table in (source.table(), rows_table(catalog, entry))]
     metadata = {"columns": {attribute.name: {"sdtype": _kind(attribute)} for attribute in entry.domain}}
     with _quiet():
         from sdmetrics.reports.single_table.quality_report import QualityReport  # the package's own door warns
@@ -115,7 +112,7 @@ def _said(score: float) -> str:
     return "not scored: no two columns depend enough on each other" if math.isnan(score) else f"{score:.3f}"
 
 
-def _sample(database: Database, table: exp.Table, domain: Domain) -> pd.DataFrame:
+def _sample(database: Database, table: exp.Expr, domain: Domain) -> pd.DataFrame:
     """Some of the rows, as SDMetrics takes them."""
     query = exp.select(*map(_column, domain)).from_(table).sql(dialect="duckdb")
     sampled = f"{query} USING SAMPLE reservoir({_MOST_ROWS} ROWS) REPEATABLE (0)"

@@ -108,3 +108,7 @@ class RequestArguments(Options, total=False):
         bool | None,
         "all tables that links lead to, in one release; or, with a privacy unit, units with their several rows",
     ]
+    period: Annotated[
+        str | None,
+        "the period whose rows are read, as '2026-03', where each has a budget",
+    ]

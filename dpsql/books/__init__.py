@@ -25,7 +25,7 @@ A folder a room, and one job a file; their functions take a `Books`. Each room i
     ledger/    store         `Books`: statements and transactions, on the schema `dpsql` of one database
                ledger        look at the chain, record an event, bring the head up to it
                chain         events that no one changes unnoticed;  keys: who may write them;  heads: the file outside
-               accounts, members   as rows, and as the ledger states them;  unchanged: only releases went on
+               accounts, members, periods   as rows, and as the ledger states them;  unchanged: only releases went on
                origin        neither lost, nor copied;  table_ids: the marks by which tables are known
                migration     tables of older versions;  statements: the SQL of `sql/`
 """

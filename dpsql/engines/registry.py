@@ -69,7 +69,21 @@ def engine_of(cursor: Cursor, source: Source) -> Engine:
             f"the rows of {source.name!r} are in engine {source.engine!r}, which this dpsql does not know: install "
             "the version that registered it"
         )
+    check_period(source)
     return ENGINES[source.engine](cursor)
+
+
+def check_period(source: Source) -> None:
+    """Refuse to read one period's rows in an engine that would read all.
+
+    Raises:
+        InvalidArgument: it is one.
+    """
+    if source.period is not None and source.place is not None:
+        raise InvalidArgument(
+            f"period is {source.period.label!r}, but rows of {source.name!r} are in engine {source.place.engine!r}, "
+            "and periods are of tables in DuckDB"
+        )
 
 
 def external(cursor: Cursor, engine: str) -> ExternalEngine:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from dpsql.core.names import pick, quote
+from dpsql.core.period import Period, period_key
 from dpsql.engines.place import Place
 from dpsql.errors import InvalidArgument, UnknownName
 
@@ -55,6 +56,7 @@ class Source:
         comment: what COMMENT ON TABLE said.
         place: where its rows are, if `dp_source` registered it; then the table itself is an empty stub.
         per_unit: of a table whose rows are units, numbers of rows below each, as further columns.
+        period: whose rows alone are read; None where all rows are.
     """
 
     catalog: str
@@ -65,6 +67,7 @@ class Source:
     comment: str = field(default="", compare=False)
     place: Place | None = None
     per_unit: tuple[PerUnit, ...] = ()
+    period: Period | None = None
 
     def ways(self, own: str) -> dict[str, str]:
         """How rows lead to units, of the table itself and of each whose rows its units are asked about."""
@@ -76,18 +79,27 @@ class Source:
         return HOST if self.place is None or self.place.sample else self.place.engine
 
     @property
-    def key(self) -> str:
-        """What the books of its database call it: its name, after its schema's unless that is main."""
+    def table_key(self) -> str:
+        """What the books of its database call the table: its name, after its schema's unless that is main."""
         return key_of(self.schema, self.name)
+
+    @property
+    def key(self) -> str:
+        """What the books call what is charged: the table, or one of its periods."""
+        return self.table_key if self.period is None else period_key(self.table_key, self.period.label)
 
     @property
     def parts(self) -> tuple[str, str, str]:
         """Database, schema and table."""
         return (self.catalog, self.schema, self.name)
 
-    def table(self) -> exp.Table:
-        """The source as an expression, fully qualified."""
-        return exp.table_(self.name, db=self.schema, catalog=self.catalog, quoted=True)
+    def table(self) -> exp.Table | exp.Subquery:
+        """The rows as an expression, fully qualified: all of the table, or those of its period.
+
+        Nothing else turns a source to SQL that reads its rows, so no row of another period is counted.
+        """
+        table = exp.table_(self.name, db=self.schema, catalog=self.catalog, quoted=True)
+        return table if self.period is None else _rows_of(table, self.period)
 
     def column(self, name: str) -> Column:
         """The column of that name, whatever its case.
@@ -101,6 +113,14 @@ class Source:
                 return column
         names = ", ".join(column.name for column in self.columns)
         raise UnknownName(f"table {self.name!r} has no column {name!r}; it has {names}")
+
+
+def _rows_of(table: exp.Table, period: Period) -> exp.Subquery:
+    """The rows of a period; one whose column is NULL is in none."""
+    column = exp.column(period.column, quoted=True)
+    begin, end = (exp.cast(exp.Literal.string(moment), period.type, dialect="duckdb") for moment in period.ends)
+    within = exp.and_(exp.GTE(this=column, expression=begin), exp.LT(this=column.copy(), expression=end))
+    return exp.select("*").from_(table).where(within).subquery("rows_of_period")
 
 
 def written_alike(source: Source, column: str) -> str:

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 from dpsql.books.accounts import acceptance, changes, verification
 from dpsql.books.ledger import ledger, origin
-from dpsql.books.ledger.accounts import list_accounts
+from dpsql.books.ledger.accounts import account_now, list_accounts
 from dpsql.books.ledger.members import find_member
+from dpsql.books.ledger.periods import opened_periods
 from dpsql.books.ledger.store import Books
 from dpsql.books.tables import links, protection, write_table_ids
 from dpsql.books.tables.public import elsewhere
 from dpsql.engines.duckdb.cursors import Cursor, EngineError
 from dpsql.engines.source import Source
 from dpsql.errors import BooksError, InvalidArgument
+from dpsql.owner.periods import check_whole
 from dpsql.owner.protect import account_of
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import check_epsilon
@@ -26,12 +28,18 @@ from dpsql.privacy.accounting import check_epsilon
 def raise_budget(cursor: Cursor, source: Source, epsilon: float, reason: str) -> Account:
     """Promise less: a larger ε of all releases of the table together, at the same δ; what is spent stays spent.
 
+    Where each period has a budget, that of each is raised.
+
     Raises:
         InvalidArgument: ε is not above the present one, or no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
     check_epsilon(epsilon)
-    return changes.raise_account(*_account(cursor, source, reason), epsilon, reason)
+    books, key = _account(cursor, source, reason)
+    for period in opened_periods(books, key):  # the table's own last, so that the same call goes on if it is stopped
+        if account_now(books, period).epsilon < epsilon:
+            changes.raise_account(books, period, epsilon, reason)
+    return changes.raise_account(books, key, epsilon, reason)
 
 
 def reset(cursor: Cursor, source: Source, reason: str) -> Account:
@@ -42,10 +50,12 @@ def reset(cursor: Cursor, source: Source, reason: str) -> Account:
     about the same people breaks it.
 
     Raises:
-        InvalidArgument: no reason is given.
+        InvalidArgument: no reason is given, or each period of the table has a budget, so that a new one begins anew.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    return changes.reset_account(*_account(cursor, source, reason), reason)
+    books, key = _account(cursor, source, reason)
+    check_whole(books, source, "reset begins one budget anew, and rows of a new period have a new one anyway")
+    return changes.reset_account(books, key, reason)
 
 
 def retire(cursor: Cursor, source: Source, reason: str) -> Account:
@@ -67,7 +77,10 @@ def forgive(cursor: Cursor, source: Source, reason: str) -> Account:
         InvalidArgument: no reason is given.
         BooksError: the ledger does not fit together, or the database is read-only.
     """
-    return changes.forgive(*_account(cursor, source, reason), reason)
+    books, key = _account(cursor, source, reason)
+    for period in opened_periods(books, key):
+        changes.forgive(books, period, reason)
+    return changes.forgive(books, key, reason)
 
 
 def unprotect(cursor: Cursor, source: Source, reason: str) -> None:

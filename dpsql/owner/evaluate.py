@@ -22,6 +22,7 @@ from dpsql.books.tables.owner_facts import tables_of
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_family import LinearFamily
 from dpsql.core.names import pick, quote, shorten
+from dpsql.core.period import split_key, table_of
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.registry import engine_of, find_source
 from dpsql.engines.source import Column, Source
@@ -31,6 +32,7 @@ from dpsql.evaluation.weighing import weigh
 from dpsql.language.query import Query
 from dpsql.language.size_bounds import check_sizes
 from dpsql.language.workloads import parse_workload
+from dpsql.owner.periods import in_period
 from dpsql.owner.protect import account_of, domain_of, fits
 from dpsql.utility.answers import Answers, Asked, Sums, answers
 from dpsql.utility.coded import Coded, Codes, Fractions
@@ -253,6 +255,8 @@ def compared(cursor: Cursor, source: Source, synthetic: str, search_path: str = 
     books = Books(cursor, source.catalog)
     account_of(books, source)
     entry = release_of(books, source, synthetic)
+    if entry is not None:
+        source = in_period(books, source, split_key(entry.source)[1])
     if entry is None:
         domain, made = domain_of(books, source), _table(cursor, source, synthetic, search_path)
         name = f"table {made.name}"
@@ -295,7 +299,7 @@ def release_of(books: Books, source: Source, text: str) -> Entry | None:
         UnknownName: several have the name, or there is no release of that number.
         InvalidArgument: it has no rows of the table.
     """
-    found = [entry for entry in find_releases(books, text) if source.key in _tables(entry)]
+    found = [entry for entry in find_releases(books, text) if source.table_key in _tables(entry)]
     if not found and not text.isdecimal():
         return None
     if len(found) != 1:
@@ -314,7 +318,7 @@ def release_of(books: Books, source: Source, text: str) -> Entry | None:
 
 
 def _tables(entry: Entry) -> list[str]:
-    return [entry.source] if entry.linked is None else tables_of(entry.linked)
+    return [table_of(entry.source)] if entry.linked is None else tables_of(entry.linked)
 
 
 def _table(cursor: Cursor, source: Source, text: str, search_path: str) -> Source:

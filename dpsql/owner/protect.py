@@ -22,6 +22,7 @@ from dpsql.engines.source import Column, Source, written_alike
 from dpsql.errors import InvalidArgument, NotDeclared, NotProtected
 from dpsql.evaluation.computed import check_expression
 from dpsql.owner.declaration import Declaration
+from dpsql.owner.periods import in_period, of_each, stated_periods
 from dpsql.owner.undeclared import what_is_missing
 from dpsql.privacy.account import Account
 from dpsql.privacy.accounting import account_budget
@@ -34,7 +35,8 @@ class Protected(Account):
     """An account that was opened, or was there before.
 
     Attributes:
-        note: which other accounts seem to be about the same people, whose ε adds up; empty where none does.
+        note: which other accounts seem to be about the same people, whose ε adds up; or of which periods each has
+            that budget. Empty where there is nothing to say.
     """
 
     note: str = ""
@@ -50,6 +52,8 @@ def protect(
     max_rows: int | None = None,
     *,
     enums: bool = False,
+    period: str | None = None,
+    by: str | None = None,
 ) -> Protected:
     """Give a table a privacy budget, once: all its releases together will be (ε, δ)-DP.
 
@@ -62,9 +66,11 @@ def protect(
         privacy_unit: the column that tells whose row it is, where one person, client or firm has several.
         max_rows: how many rows of one unit count; of more, so many are chosen at random, once for all releases.
         enums: the owner's word that the members of all its ENUM types are public, whatever rows there are.
+        period: each `day`, `week`, `month`, `quarter` or `year` has an (ε, δ) of its own; see `dpsql.owner.periods`.
+        by: the column that says in which one a row lies.
 
     Raises:
-        InvalidArgument: ε, δ, neighbours, privacy_unit or max_rows.
+        InvalidArgument: ε, δ, neighbours, privacy_unit, max_rows, period or by.
         UnknownName: no such column.
         BooksError: read-only database, or protected already with another budget.
     """
@@ -75,16 +81,18 @@ def protect(
     relation = Neighbours(neighbours, max_rows)
     check_sample(source, relation)
     budget = account_budget(epsilon, delta)
+    periods = stated_periods(source, period, by, neighbours, privacy_unit)
     books = Books(cursor, source.catalog)
     excluded = None if unit is None else Attribute(unit.name, public_type(unit.type), "excluded")
-    account = protection.open_account(books, source.key, budget, relation, excluded)
+    account = protection.open_account(books, source.key, budget, relation, excluded, periods)
     if enums:
         declared = facts.declared(books, source.key)
         for column in enum_columns(source):
             if column.name not in declared:
                 facts.declare(books, source.key, declare_members(column, nullable=column.nullable))
     known = {field.name: getattr(account, field.name) for field in fields(account)}
-    return Protected(**known, note=_same_people(cursor, source, account))
+    note = _same_people(cursor, source, account) if periods is None else of_each(periods)
+    return Protected(**known, note=note)
 
 
 def _same_people(cursor: Cursor, source: Source, account: Account) -> str:
@@ -178,7 +186,7 @@ def account_of(books: Books, source: Source) -> Account:
         InvalidArgument: its privacy unit's column is not what it was.
     """
     holder = write_table_ids.holder(books, source)
-    if holder is not None and holder != source.key:
+    if holder is not None and holder != source.table_key:
         raise NotProtected(elsewhere(source, holder))
     account = find_account(books, source.key)
     if account is None:
@@ -203,6 +211,8 @@ def chargeable(books: Books, source: Source) -> Account:
     Raises:
         DpsqlError: see `account_of` and `check_sample`.
     """
+    if source.period is None:
+        in_period(books, source, None)  # refuses a table of which each period has a budget
     account = account_of(books, source)
     link = link_of(books, source.key)
     if link is not None:

@@ -22,6 +22,7 @@ from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.registry import check_unit
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
+from dpsql.owner.periods import check_whole
 from dpsql.owner.protect import Protected, account_of, unit_column_of
 
 
@@ -53,6 +54,7 @@ def share(cursor: Cursor, source: Source, other: Source, privacy_unit: str | Non
             f"account is {account!r}, which is protected with neighbours 'replace_one', where the number of units is "
             "public; of a table that shares it, it is not: protect it with neighbours := 'add_remove'"
         )
+    check_whole(books, other, "tables that share an account share one budget")
     if source.key == account:
         raise InvalidArgument(f"account is {account!r}, the table itself: leave account out")
     if privacy_unit is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -55,6 +55,7 @@ class State:
         version: of the newest event.
         key: the fingerprint of the key with which its hash is made, None without one.
         members: tables that belong to an account beside its own, by their key: whose, and how.
+        periods: the tables of which each period has an account of its own, and by which column.
     """
 
     accounts: Mapping[str, Facts] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class State:
     version: int = 1
     key: str | None = None
     members: Mapping[str, Facts] = field(default_factory=dict)
+    periods: Mapping[str, Facts] = field(default_factory=dict)
 
     def stopped(self, source: str, under_way: Collection[str] = ()) -> int:
         """How many releases of a source were stopped once or more, also those that were completed later.
@@ -83,8 +85,10 @@ class State:
 
     def to_json(self) -> dict[str, Any]:
         """All but the accounts, for JSON."""
-        left_out = {"accounts"} if self.members else {"accounts", "members"}  # heads without are as they were
-        found = {name: value for name, value in asdict(self).items() if name not in left_out}
+        later = ("members", "periods")  # heads without them are as they were
+        left_out = {"accounts", *(name for name in later if not getattr(self, name))}
+        known = asdict(replace(self, accounts={}))  # of a period each there may be many, and each is copied
+        found = {name: value for name, value in known.items() if name not in left_out}
         return found | {"charged": sorted(self.charged)}
 
 
@@ -106,4 +110,5 @@ def state_from(accounts: Mapping[str, Facts], recorded: Mapping[str, Any]) -> St
         version=int(recorded["version"]),
         key=recorded["key"],
         members=recorded.get("members", {}),
+        periods=recorded.get("periods", {}),
     )

@@ -24,6 +24,7 @@ from scipy.special import log_ndtr
 
 from dpsql.core.digits import PRECISE, Number, decimal, up
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.period import split_key
 from dpsql.privacy.accounting import Budget
 
 BESIDE: Final = ", beside what earlier releases told, whose measurements it may use"
@@ -113,6 +114,16 @@ def with_rows_of(root: str, tables: Sequence[str]) -> str:
     return f" of {root}, together with all its rows in {', '.join(tables)}" if tables else ""
 
 
+def in_period(source: str) -> str:
+    """What a promise ends with of which only the rows of a period are read, by what the books call these.
+
+    >>> in_period('visits."2026-03"'), in_period("visits")
+    (' in period 2026-03', '')
+    """
+    label = split_key(source)[1]
+    return "" if label is None else f" in period {label}"
+
+
 def _proof(budget: Budget) -> str:
     if budget.pure:
         return f"Laplace noise and selections ({up(budget.rho)}-zCDP)"
@@ -132,7 +143,7 @@ def disclosed(columns: Sequence[str], predicates: Sequence[str]) -> str:
     return f"; not covered, because the owner read it off the rows: {'; '.join(of)}" if of else ""
 
 
-def recorded_promise(budget: Budget, neighbours: Neighbours, failure: float = 0.0) -> str:
+def recorded_promise(budget: Budget, neighbours: Neighbours, failure: float = 0.0, source: str = "") -> str:
     """The promise as the books record it: a text that the ledger has a digest of, so it stays as it always was.
 
     People are shown `promise`, which is made of the exact numbers that stand beside it.
@@ -145,4 +156,4 @@ def recorded_promise(budget: Budget, neighbours: Neighbours, failure: float = 0.
     else:
         proof = f"{float(budget.rho):.6g}-zCDP"
     but = f" but for probability {failure:g}" if failure else ""
-    return f"{loss}-DP, by {proof}{but}, for neighbours that differ by {neighbours.words}"
+    return f"{loss}-DP, by {proof}{but}, for neighbours that differ by {neighbours.words}{in_period(source)}"

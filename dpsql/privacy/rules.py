@@ -17,6 +17,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
+from dpsql.core.period import periods_from, split_key, table_of
 from dpsql.privacy.account import sums_delta
 from dpsql.privacy.accounting import RHO_UNIT, check_epsilon, exact, units
 from dpsql.privacy.ledger_state import Facts, State, Unfinished
@@ -42,7 +43,7 @@ def _protect(state: State, event: Mapping[str, Any]) -> State:
         raise DoesNotFollow("the table belongs to an account already")
     epsilon, delta = float(event["epsilon"]), float(event["delta"])
     facts = {**stated, "source": source, "epsilon": repr(epsilon), "delta": repr(delta), "retired": "False"}
-    facts |= opened(event, epsilon, delta)
+    facts |= opened(event, epsilon, delta) | _of_period(state, facts)
     account_from(facts)
     unit = {facts[name] is None for name in ("unit_column", "unit_type", "unit_rows")}
     if len(unit) != 1:
@@ -51,10 +52,52 @@ def _protect(state: State, event: Mapping[str, Any]) -> State:
     return _with(state, source, facts, published={**state.published, source: 0}, key=key)
 
 
+_LIKE_THE_TABLE: Final = ("epsilon", "delta", "neighbours", "unit_column", "unit_type", "unit_rows")
+"""What the account of a period promises as that of its table does."""
+
+
+def _of_period(state: State, facts: Facts) -> dict[str, Any]:
+    """What follows for the account of a period from that of its table; nothing for the account of a table."""
+    table, label = split_key(facts["source"])
+    if label is None:
+        return {}
+    whole, stated = state.accounts.get(table), state.periods.get(table)
+    if whole is None or stated is None:
+        raise DoesNotFollow("it opens the account of a period, and the table has one budget")
+    periods_from(stated).period(label)
+    if any(facts[name] != whole[name] for name in _LIKE_THE_TABLE):
+        raise DoesNotFollow("the account of a period promises something else than its table")
+    return {"since": whole["since"]}
+
+
+def _period(state: State, event: Mapping[str, Any]) -> State:
+    """Each period of a table has an account of its own from now on; the table's own only says what they promise."""
+    table, stated = event["table"], event["period"]
+    whole = state.accounts.get(table)
+    if "source" in event or whole is None or split_key(table)[1] is not None or table in state.periods:
+        raise DoesNotFollow("it is about no table with one budget")
+    if whole["neighbours"] != "add_remove" or whole["unit_column"] is not None:
+        raise DoesNotFollow("periods are of tables whose neighbours differ by one row more or less")
+    if whole["releases"] != "0" or any(facts["account"] == table for facts in state.members.values()):
+        raise DoesNotFollow("something was charged to the account, or it has other tables")
+    periods_from(stated)
+    return replace(state, periods={**state.periods, table: stated})
+
+
+def _check_chargeable(state: State, source: str) -> None:
+    """Refuse to charge a table of which each period has an account, and a period of a table that is retired."""
+    table, label = split_key(source)
+    if label is None and source in state.periods:
+        raise DoesNotFollow("each period of the table has an account of its own")
+    if label is not None and (table not in state.periods or state.accounts[table]["retired"] != "False"):
+        raise DoesNotFollow("the table of the period is retired, or has one budget")
+
+
 def _charge(state: State, event: Mapping[str, Any]) -> State:
     before, source, key = _before(state, event), event["source"], event["key"]
     if key in state.unfinished:
         raise DoesNotFollow("the same request was charged before")
+    _check_chargeable(state, source)
     facts = dict(before)
     failure = _failure(event)
     if failure is not None:
@@ -152,9 +195,12 @@ def _unprotect(state: State, event: Mapping[str, Any]) -> State:
         raise DoesNotFollow("something was charged to the account")
     if any(facts["account"] == source for facts in state.members.values()):
         raise DoesNotFollow("other tables belong to the account")
+    if any(other != source and table_of(other) == source for other in state.accounts):
+        raise DoesNotFollow("something was charged to a period of the table")
     accounts = {name: facts for name, facts in state.accounts.items() if name != source}
     published = {name: count for name, count in state.published.items() if name != source}
-    return replace(state, accounts=accounts, published=published)
+    periods = {name: stated for name, stated in state.periods.items() if name != source}
+    return replace(state, accounts=accounts, published=published, periods=periods)
 
 
 def _publish(state: State, event: Mapping[str, Any]) -> State:
@@ -227,6 +273,8 @@ def _link(state: State, event: Mapping[str, Any]) -> State:
     account = state.accounts.get(stated["account"])
     if "source" in event or account is None or table in state.accounts:
         raise DoesNotFollow("it links a table that has an account, or to one that is none")
+    if stated["account"] in state.periods or split_key(stated["account"])[1] is not None:
+        raise DoesNotFollow("each period of the account's table has an account of its own")
     if account["neighbours"] != "add_remove":
         raise DoesNotFollow("the account's neighbours are not add_remove, so its units have no other rows")
     before = state.members.get(table)
@@ -304,6 +352,7 @@ RULES: Final[Mapping[str, Callable[[State, Mapping[str, Any]], State]]] = {
     "reset": _reset,
     "retire": _retire,
     "unprotect": _unprotect,
+    "period": _period,
     "link": _link,
     "unlink": _unlink,
     "accept": _accept,

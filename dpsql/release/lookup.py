@@ -42,6 +42,7 @@ from dpsql.language.refusal import refuse
 from dpsql.language.size_bounds import check_sizes
 from dpsql.language.workloads import EXPECTED, Weigh, is_shorthand, parse_workload
 from dpsql.owner.declaration import read_column
+from dpsql.owner.periods import in_period
 from dpsql.owner.protect import as_released, chargeable, check_collation, check_stored, domain_of
 from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
@@ -68,6 +69,7 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     """
     source = find_table(cursor, request.table, request.search_path, request.by)
     books = LookUp(cursor, source.catalog)
+    source = in_period(books, source, request.period)
     if request.linked:
         return _look_up_linked(request, books, source)
     account = chargeable(books, source)
@@ -179,6 +181,7 @@ def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> Q
 
 def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Source) -> tuple[QueryFacts, list[Loaded]]:
     books = LookUp(cursor, source.catalog)
+    source = in_period(books, source, request.period)
     account = chargeable(books, source)
     delta_of(request, account)
     _check_units(account, query, unit_columns(books, source))
@@ -305,7 +308,9 @@ def look_up_discovery(cursor: Cursor, request: DiscoveryRequest) -> DiscoveryFac
         DpsqlError: a child says what is wrong, and what mends it.
     """
     source = find_source(cursor, request.table, request.search_path)
-    account = chargeable(Books(cursor, source.catalog), source)
+    books = LookUp(cursor, source.catalog)
+    source = in_period(books, source, request.period)
+    account = chargeable(books, source)
     column = source.column(request.column)
     check_stored(source, column)
     if lists_members(column.type):  # whose members need not be public

@@ -224,7 +224,7 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     write_table_ids.mark(books, work.source)
     engine.check(work.source)
     budget = work.affordable(engine, books)
-    words = recorded_promise(budget, work.account.neighbours, work.failure or 0.0)
+    words = recorded_promise(budget, work.account.neighbours, work.failure or 0.0, work.source.key)
     if work.linked is not None:
         words += with_rows_of(work.linked.tree.root, work.linked.tree.tables[1:])
     asked = Charge(

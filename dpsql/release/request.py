@@ -38,6 +38,7 @@ class Request:
         search_path: the caller's, for a bare table name.
         by: the user who asks; empty for the owner.
         linked: whether the release is of all tables that links lead to, or of whole privacy units.
+        period: whose rows it is about, of a table of which each period has a budget.
     """
 
     table: str
@@ -54,6 +55,7 @@ class Request:
     search_path: str = ""
     by: str = ""
     linked: bool = False
+    period: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class QueryRequest:
         release: a name that tells equal requests apart.
         search_path: the caller's, for bare names.
         by: the user who asks; empty for the owner.
+        period: whose rows it is about, of a table of which each period has a budget.
     """
 
     sql: str
@@ -79,6 +82,7 @@ class QueryRequest:
     release: str = ""
     search_path: str = ""
     by: str = ""
+    period: str | None = None
 
     @property
     def noise(self) -> Distribution:
@@ -102,6 +106,7 @@ class DiscoveryRequest:
         read_as: the type as which texts are read, for bins.
         heavy: the part of the rows from which on a value is a point; None for no points.
         search_path: the caller's, for bare names.
+        period: whose rows are looked at, of a table of which each period has a budget.
     """
 
     table: str
@@ -117,6 +122,7 @@ class DiscoveryRequest:
     read_as: str | None = None
     heavy: float | None = None
     search_path: str = ""
+    period: str | None = None
 
 
 def check_name(release: str) -> None:

@@ -33,6 +33,7 @@ from dpsql.evidence.occupied import Occupied, occupied
 from dpsql.mechanisms.defaults import meanings
 from dpsql.models.fitness import Fitness
 from dpsql.models.model import Model
+from dpsql.owner.periods import check_declared
 from dpsql.owner.stand_ins import check_installed, stand_ins
 from dpsql.privacy.accounting import Budget
 from dpsql.release.allowed import require_affordable
@@ -303,5 +304,6 @@ def _check_public_facts(cursor: Cursor, books: Books, planned: Plan) -> None:
     request, source, domain = planned.request, planned.source, planned.domain
     if request.prior is not None:
         find_prior(cursor, request.prior, request.search_path, source, domain, request.by)
+    check_declared(source, domain)
     refuse_impossible(source, domain, constraints(books, source.key))
     check_bound(source, domain)

@@ -28,6 +28,7 @@ NEIGHBOURS = ("tests/contract/test_neighbours.py",)
 QUESTIONS = ("tests/statistical/test_questions.py",)
 PLANTED = ("tests/contract/test_planted.py",)
 ORACLES = ("tests/books/test_oracles.py",)
+PERIODS = ("tests/release/test_periods.py",)
 LEDGER = ("tests/books/test_ledger.py", "tests/books/test_books.py")
 
 DEFECTS = (
@@ -84,6 +85,22 @@ DEFECTS = (
     Defect("a release with a delta adds its epsilon", "dpsql/privacy/account.py", "if budget.pure and budget.exact_epsilon <= self.pure_left:", "if budget.exact_epsilon <= self.pure_left:", ("tests/privacy/test_pure_account.py", "tests/books/test_people.py")),
     Defect("pure releases add up beside others", "dpsql/privacy/account.py", "return Fraction(0) if spent is None else", "return exact(self.epsilon) if spent is None else", ("tests/privacy/test_pure_account.py", "tests/books/test_people.py")),
     Defect("the ledger lets any sum pass after a release with a delta", "dpsql/privacy/rules.py", "enough = spent is not None and int(spent) <= whole", "enough = spent is None or int(spent) <= whole", LEDGER),
+    # rows of a period
+    Defect("rows of all periods are read", "dpsql/engines/source.py", "        return table if self.period is None else _rows_of(table, self.period)\n", "        return table\n", PERIODS),
+    Defect("a row without a day is in every period", "dpsql/engines/source.py", "    return exp.select(\"*\").from_(table).where(within)", "    within = exp.or_(within, exp.Is(this=column.copy(), expression=exp.null()))\n    return exp.select(\"*\").from_(table).where(within)", PERIODS),
+    Defect("the first moment of a period is in the one before, too", "dpsql/engines/source.py", "exp.LT(this=column.copy(), expression=end))", "exp.LTE(this=column.copy(), expression=end))", PERIODS),
+    Defect("the session's time zone says the period", "dpsql/core/period.py", '"TIMESTAMP_MS")', '"TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE")', PERIODS),
+    Defect("a week begins on a Sunday", "dpsql/core/period.py", "date.fromisocalendar(year, week, 1)", "date.fromisocalendar(year, week, 1) - timedelta(days=1)", ("tests/core/test_period.py", *PERIODS)),
+    Defect("all periods have one account", "dpsql/engines/source.py", "return self.table_key if self.period is None else", "return self.table_key if self.period is not None else", PERIODS),
+    Defect("a request without a period is of the whole table", "dpsql/owner/periods.py", "    if label is None:\n        raise", "    if label is None:\n        return source\n        raise", PERIODS),
+    Defect("a row that is replaced moves between periods", "dpsql/owner/periods.py", '    if neighbours != "add_remove":\n', "    if False:\n", PERIODS),
+    Defect("a person has an epsilon in each period", "dpsql/owner/periods.py", "    if privacy_unit is not None:\n", "    if False:\n", PERIODS),
+    Defect("the ledger lets a table be charged beside its periods", "dpsql/privacy/rules.py", "    if label is None and source in state.periods:\n", "    if False:\n", PERIODS),
+    Defect("the ledger opens a period with any epsilon", "dpsql/privacy/rules.py", "    if any(facts[name] != whole[name] for name in _LIKE_THE_TABLE):\n", "    if False:\n", PERIODS),
+    Defect("periods of a table that is retired are charged", "dpsql/books/ledger/accounts.py", "retired=own.retired or whole.retired)", "retired=own.retired)", PERIODS),
+    Defect("what the ledger says of periods is not compared", "dpsql/books/ledger/chain.py", "        if state.periods.get(source) != periods.get(source):\n", "        if False:\n", PERIODS),
+    Defect("books are accepted whose periods are lost", "dpsql/books/accounts/acceptance.py", "if label is not None and table not in known:", "if False:", PERIODS),
+    Defect("limits of users are of all periods together", "dpsql/books/people/limits.py", '"source": account.source, "since"', '"source": limit.source, "since"', PERIODS),
     # the journal and the ledger
     Defect("answers are not kept before they are used", "dpsql/privacy/asking.py", "        self._record(made)\n        return [*recorded, *made]", "        return [*recorded, *made]", ("tests/release/test_faults.py", "tests/books/test_books.py")),
     Defect("other questions get recorded answers", "dpsql/privacy/asking.py", "            if answer.question.text != question.text:", "            if False:", ("tests/privacy", "tests/books/test_books.py", "tests/contract")),

@@ -22,6 +22,7 @@ from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import HOST, Column, Source
 from dpsql.errors import InvalidArgument
+from dpsql.owner.periods import check_whole
 from dpsql.owner.protect import account_of, domain_of, protect
 
 _AT: Final = "dpsql_copied"
@@ -83,6 +84,7 @@ def copy(cursor: Cursor, source: Source, folder: Path, prior: str | None, search
     account = account_of(books, source)
     if link_of(books, source.key) is not None:
         raise InvalidArgument(f"{source.name!r} is linked to another table: compare on the table at the top")
+    check_whole(books, source, "compare copies all rows")
     domain_of(books, source)
     public = None if prior is None else find_source(cursor, prior, search_path)
     path = str(folder / "copied.duckdb")

@@ -10,12 +10,15 @@ from typing import Any
 
 from dpsql.books.accounts import verification
 from dpsql.books.ledger import chain, heads, keys, ledger
-from dpsql.books.ledger.accounts import COLUMNS, find_account, floor_units, states
+from dpsql.books.ledger.accounts import COLUMNS, floor_units, states
 from dpsql.books.ledger.chain import Point
 from dpsql.books.ledger.migration import make_tables, migrate
+from dpsql.books.ledger.periods import list_periods
 from dpsql.books.ledger.store import Books
 from dpsql.books.people import limits, people, published_tables
 from dpsql.books.tables import links
+from dpsql.books.tables.protection import record_periods
+from dpsql.core.period import split_key
 from dpsql.errors import BooksError, InvalidArgument
 from dpsql.privacy.account import sums_delta
 from dpsql.privacy.accounting import account_budget
@@ -53,10 +56,26 @@ def _begin_anew(books: Books, known: heads.Head | None, reason: str, flaw: str) 
     ledger.event(books, "accept", basis=basis, number=number, reason=reason, flaw=flaw, hmac=books.fingerprint)
     for source in states(books):
         ledger.event(books, "accept", source, reason=reason)
+    _restate_periods(books)
     links.restate(books)
     people.restate(books)
     limits.restate(books)
     published_tables.restate(books)
+
+
+def _restate_periods(books: Books) -> None:
+    """Inside a transaction: record of which tables each period has an account, as the accounts say, too.
+
+    Raises:
+        BooksError: it is lost, and a budget of all periods together would come beside those of the periods.
+    """
+    known = list_periods(books)
+    for source in states(books):
+        table, label = split_key(source)
+        if label is not None and table not in known:
+            raise BooksError(f"which periods of {table} have a budget is lost: restore a copy of the database")
+    for table, periods in known.items():
+        record_periods(books, table, periods)
 
 
 def _largest_release(books: Books) -> int:
@@ -67,7 +86,7 @@ def _keep_spent(books: Books, source: str, recorded: Sequence[Mapping[str, Any]]
     """Write an account of which several states are recorded: the most that is spent, the least that is promised."""
     kept = _most_spent(recorded, now)
     row = {name: kept[name] for name in COLUMNS}
-    if find_account(books, source) is None:
+    if source not in states(books):
         values = ", ".join(f"${name}" for name in COLUMNS)
         sql = f"INSERT INTO dpsql.account ({', '.join(COLUMNS)}, unit_secret) VALUES ({values}, $secret)"  # noqa: S608
         books.run(sql, {**row, "secret": secrets.token_hex(32)})

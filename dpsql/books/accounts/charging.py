@@ -18,7 +18,9 @@ from dpsql.books.ledger.store import Books
 from dpsql.books.people import limits, people, visible_names
 from dpsql.books.releases.releases import Entry, find_release, has_published, neighbours_of, with_looked
 from dpsql.books.tables.links import tree_of
+from dpsql.books.tables.protection import open_period
 from dpsql.core.domain import Domain
+from dpsql.core.period import table_of
 from dpsql.core.tree import Tree
 from dpsql.engines.duckdb.settings import check_owned
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget
@@ -117,6 +119,9 @@ def _charge(books: Books, asked: Charge) -> Entry:
     _refuse_stopped(asked, promised.source, before.state)
     if asked.by:
         limits.require_allowed(books, asked.by, promised, asked.budget)
+    if promised.retired:
+        raise _TooDear
+    open_period(books, promised)
     if asked.failure is not None:
         _reserve(books, promised.source, asked.failure)
     after = _pay(books, asked, promised)
@@ -187,7 +192,7 @@ def _refuse_stopped(asked: Charge, source: str, state: State) -> None:
         f"{MOST_STOPPED} releases of {source!r} were stopped before they were published. What stops a release may "
         "depend on the rows, so nothing more is charged. Those that can be completed are completed as they were "
         "asked for, free (FROM dp_releases() WHERE state <> 'published'). For new ones the owner says dpsql ledger "
-        f"forgive <file> {source} --reason '…', in Python db.forgive('{source}', reason)"
+        f"forgive <file> {table_of(source)} --reason '…', in Python db.forgive('{table_of(source)}', reason)"
     )
 
 

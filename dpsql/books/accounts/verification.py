@@ -12,6 +12,7 @@ from dpsql.books.ledger.accounts import states
 from dpsql.books.ledger.members import stated_members
 from dpsql.books.ledger.migration import REQUESTS, migrate, version
 from dpsql.books.ledger.origin import check_no_others
+from dpsql.books.ledger.periods import stated_periods
 from dpsql.books.ledger.store import Books, catalogs_with_books
 from dpsql.books.people import limits, people, published_tables
 from dpsql.books.releases import journal, releases
@@ -103,6 +104,7 @@ def _check_events(books: Books) -> None:
         keys.check_key(books.key, state.key, books.head_path)
     chain.check_accounts(state, states(books))
     chain.check_members(state, stated_members(books))
+    chain.check_periods(state, stated_periods(books))
     chain.check_withdrawn(books.run)
     more = books.run(_GRANTED_MORE, {"anchor": state.anchor})
     if more:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
@@ -10,8 +10,10 @@ from typing import Any, Final
 import duckdb
 
 from dpsql.books.ledger.members import find_member, stated_way, unit_name
+from dpsql.books.ledger.periods import find_periods
 from dpsql.books.ledger.store import Books
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.period import split_key
 from dpsql.engines.protocol import UnitBound
 from dpsql.errors import BooksError, NotProtected
 from dpsql.privacy.account import Account
@@ -40,9 +42,13 @@ _IN_UNITS: Final = ("rho_budget", "rho_spent", "gdp_budget", "gdp_spent", "pure_
 def find_account(books: Books, source: str) -> Account | None:
     """The account that the releases of a table are charged to, with the table's own bound; None if it has none.
 
-    Of a member, `Account.source` is that of another table: see `dpsql.books.ledger.members`.
+    Of a member, `Account.source` is that of another table: see `dpsql.books.ledger.members`. The account of a period
+    that nothing was charged to yet is as that of its table.
     """
     accounts = {account.source: account for account in list_accounts(books)}
+    table, label = split_key(source)
+    if label is not None:
+        return _of_period(books, source, accounts, table, label)
     if source in accounts or not accounts:
         return accounts.get(source)
     member = find_member(books, source)
@@ -51,6 +57,16 @@ def find_account(books: Books, source: str) -> Account | None:
     unit = {"unit_column": unit_name(books, member), "unit_type": member.unit_type}
     relation = Neighbours("add_remove", member.unit_rows)
     return replace(accounts[member.account], neighbours=relation, way=stated_way(books, member), **unit)  # type: ignore[arg-type]
+
+
+def _of_period(books: Books, source: str, accounts: Mapping[str, Account], table: str, label: str) -> Account | None:
+    """The account of a period, open or not; of a table that is retired its periods are, too."""
+    periods, whole = find_periods(books, table), accounts.get(table)
+    if periods is None or whole is None:
+        return accounts.get(source)
+    periods.period(label)
+    own = accounts.get(source) or replace(whole, source=source)
+    return replace(own, retired=own.retired or whole.retired)
 
 
 def account_key(books: Books, source: str) -> str:

@@ -292,6 +292,17 @@ def check_members(state: State, members: Mapping[str, Mapping[str, Any]]) -> Non
             raise BooksError(f"how {source} belongs to an account is not what the ledger says")
 
 
+def check_periods(state: State, periods: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse tables whose periods have budgets of their own, otherwise than the ledger says.
+
+    Raises:
+        BooksError: says which.
+    """
+    for source in sorted({*state.periods, *periods}):
+        if state.periods.get(source) != periods.get(source):
+            raise BooksError(f"which periods of {source} have a budget is not what the ledger says")
+
+
 def check_withdrawn(run: Run) -> None:
     """Refuse a ledger that takes back a publication and tells other answers of it than the publication did.
 

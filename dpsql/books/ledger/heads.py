@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +55,7 @@ class Head:
     @property
     def sealed(self) -> dict[str, Any]:
         """All but the seal."""
-        return {name: value for name, value in asdict(self).items() if name != "seal"}
+        return {name: value for name, value in vars(self).items() if name != "seal"}
 
 
 def file_beside(database: Path) -> Path:
@@ -106,7 +106,7 @@ def write_head(path: Path, head: Head) -> None:
         _sweep(path)
         with unbreakable:
             with new.open("w", encoding="utf-8") as file:
-                json.dump(asdict(head), file, ensure_ascii=False, sort_keys=True)
+                json.dump(vars(head), file, ensure_ascii=False, sort_keys=True)
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(path)

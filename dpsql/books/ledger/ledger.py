@@ -18,6 +18,7 @@ from dpsql.books.ledger import chain, heads, keys
 from dpsql.books.ledger.accounts import states
 from dpsql.books.ledger.chain import Link, Point
 from dpsql.books.ledger.members import stated_members
+from dpsql.books.ledger.periods import stated_periods
 from dpsql.books.ledger.store import Books
 from dpsql.errors import BooksError
 from dpsql.privacy import course
@@ -67,6 +68,7 @@ def checked(books: Books) -> Point:
     point = _newest(books)
     chain.check_accounts(point.state, states(books))
     chain.check_members(point.state, stated_members(books))
+    chain.check_periods(point.state, stated_periods(books))
     return point
 
 

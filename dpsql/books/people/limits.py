@@ -17,9 +17,11 @@ from typing import Any, Final
 
 from dpsql.books.ledger import ledger
 from dpsql.books.ledger.accounts import find_account
+from dpsql.books.ledger.periods import find_periods
 from dpsql.books.ledger.store import Books
 from dpsql.books.people.people import SINCE_ACCEPTED
 from dpsql.core.digits import up
+from dpsql.core.period import table_of
 from dpsql.errors import BooksError, InsufficientBudget, InvalidArgument
 from dpsql.privacy.account import Account, more_than_left
 from dpsql.privacy.accounting import RHO_UNIT, Budget, account_budget, check_epsilon, units
@@ -147,7 +149,7 @@ def standing(books: Books, limit: Limit, account: Account) -> Account:
     """A limit as an account of its own: what it allows in the period that is now, and what the user caused in it."""
     delta = account.delta_of_sums if limit.delta is None else limit.delta
     budget = account_budget(limit.epsilon, delta)
-    row = {"person": limit.person, "source": limit.source, "since": account.since, "begin": begin_of(limit.period)}
+    row = {"person": limit.person, "source": account.source, "since": account.since, "begin": begin_of(limit.period)}
     rho, gdp, pure, releases = books.run(_CAUSED, row)[0]
     return replace(
         account,
@@ -184,13 +186,32 @@ def begin_of(period: str, now: datetime | None = None) -> datetime:
 ROW: Final = ("source", "period", "epsilon", "delta", "epsilon_spent", "epsilon_left", "releases")
 
 
-def row_of(books: Books, limit: Limit | None) -> tuple[Any, ...]:
-    """A limit with what was caused of it and may still be asked for, as `ROW` names it; all None without one."""
-    account = None if limit is None else find_account(books, limit.source)
+def rows_of(books: Books, limit: Limit | None) -> list[tuple[Any, ...]]:
+    """A limit as `row_of` shows it; and of each period of its table in which the user caused something.
+
+    Of other periods nothing is said, because which ones others asked about is theirs.
+    """
+    rows = [row_of(books, limit)]
+    if limit is not None and find_periods(books, limit.source) is not None:
+        paid = books.run("SELECT DISTINCT source FROM dpsql.payer WHERE person = $person", {"person": limit.person})
+        sources = sorted(source for (source,) in paid if table_of(source) == limit.source)
+        rows += [row_of(books, limit, source) for source in sources]
+    return rows
+
+
+def row_of(books: Books, limit: Limit | None, source: str | None = None) -> tuple[Any, ...]:
+    """A limit with what was caused of it and may still be asked for, as `ROW` names it; all None without one.
+
+    Args:
+        books: of the user.
+        limit: the limit.
+        source: the key of a period of its table, where each has a budget; None for the table's own.
+    """
+    account = None if limit is None else find_account(books, source or limit.source)
     if limit is None or account is None:
         return (None,) * len(ROW)
     own, fitting = standing(books, limit, account), left(books, limit.person, account)
-    return (limit.source, limit.period, own.epsilon, own.delta, own.epsilon_spent, fitting, own.releases)
+    return (account.source, limit.period, own.epsilon, own.delta, own.epsilon_spent, fitting, own.releases)
 
 
 # --- test -------------------------------------------------------------------------------------------------------------
@@ -203,9 +224,9 @@ def require_allowed(books: Books, person: str, account: Account, budget: Budget,
         InsufficientBudget: says which limit, what is left of it, and what the owner can do. Of the table's account it
             says no more than what still fits, for the rest tells what others asked.
     """
-    limits = [limit for limit in list_limits(books, person) if limit.source == account.source]
+    limits = [limit for limit in list_limits(books, person) if limit.source == table_of(account.source)]
     if not limits:
-        raise InsufficientBudget(no_limit(person, account.source))
+        raise InsufficientBudget(no_limit(person, table_of(account.source)))
     account.check_kind(budget)
     standings = {limit: standing(books, limit, account) for limit in limits}
 
@@ -218,8 +239,8 @@ def require_allowed(books: Books, person: str, account: Account, budget: Budget,
             spent = f"{own.spent_words} is spent{_NOW_IS[limit.period]}{own.why(budget)}"
             raise InsufficientBudget(
                 f"{lacks}. Of the limit of {limit}, {spent}. The owner sets another limit with "
-                f"dpsql user limit <file> {person} {account.source}=…, in Python "
-                f"db.users.limit({person!r}, {account.source!r}, …)"
+                f"dpsql user limit <file> {person} {limit.source}=…, in Python "
+                f"db.users.limit({person!r}, {limit.source!r}, …)"
             )
     if not _fits(account, budget, conversion):
         lacks = more_than_left(account.source, fitting(), budget, " for all users together")
@@ -251,7 +272,7 @@ def left(books: Books, person: str, account: Account, budget: Budget | None = No
         account: of the table.
         budget: of another release before that one.
     """
-    limits = [limit for limit in list_limits(books, person) if limit.source == account.source]
+    limits = [limit for limit in list_limits(books, person) if limit.source == table_of(account.source)]
     if not limits:
         return 0.0
     accounts = [account, *(standing(books, limit, account) for limit in limits)]

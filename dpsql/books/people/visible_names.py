@@ -13,11 +13,12 @@ from typing import Final
 
 import duckdb
 
-from dpsql.books.ledger.accounts import account_key, account_now
+from dpsql.books.ledger.accounts import account_key, account_now, list_accounts
 from dpsql.books.ledger.members import list_members
 from dpsql.books.ledger.store import Books
 from dpsql.books.people import limits, people, published_tables
 from dpsql.books.releases.releases import Entry, find_called, find_releases
+from dpsql.core.period import table_of
 from dpsql.engines.duckdb.names import current_schema, split_name
 from dpsql.engines.registry import find_parts, find_source
 from dpsql.engines.source import Source
@@ -124,6 +125,7 @@ def own_numbers(books: Books, by: str) -> list[int]:
     shared = people.shares_releases(books)
     accounts = {limit.source for limit in limits.list_limits(books, by)}
     tables = [*accounts, *(member.source for member in list_members(books) if member.account in accounts)]
+    tables += [one.source for one in list_accounts(books) if table_of(one.source) in accounts]
     rows = books.run(
         "SELECT number FROM dpsql.release WHERE json_extract_string(request, '$.for') = $by "
         "OR json_extract_string(request, '$.for') = $all "

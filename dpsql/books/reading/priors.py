@@ -40,7 +40,7 @@ class PriorTable:
     """
 
     name: str
-    table: exp.Table
+    table: exp.Expr
     columns: tuple[tuple[Attribute, str], ...]
 
 
@@ -85,13 +85,13 @@ def _find(
     return PriorTable(text, table, columns)
 
 
-def _everything(table: exp.Table) -> str:
+def _everything(table: exp.Expr) -> str:
     return exp.select("*").from_(table).sql(dialect="duckdb")
 
 
 def _public_table(
     cursor: duckdb.DuckDBPyConnection, text: str, search_path: str, released: Sequence[exp.Table]
-) -> exp.Table:
+) -> exp.Expr:
     """The table, view, or rows of a release, checked to be public."""
     try:
         found = find_source(cursor, text, search_path)

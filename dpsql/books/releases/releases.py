@@ -24,7 +24,7 @@ from dpsql.core.tree import UNITS
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.source import Column, Source
 from dpsql.privacy.accounting import RHO_UNIT, Budget
-from dpsql.privacy.promised import BESIDE, disclosed, promise, with_rows_of
+from dpsql.privacy.promised import BESIDE, disclosed, in_period, promise, with_rows_of
 
 _COLUMNS: Final = (
     *("key", "number", "source", "request", "domain", "mechanism", "rho", "gdp", "neighbours", "unit_rows"),
@@ -96,7 +96,7 @@ class Entry:
         if not math.isfinite(self.epsilon):
             return self.recorded
         beside = BESIDE if self.recorded.endswith(BESIDE) else ""
-        words = promise(self.budget, self.neighbours, self.failure)
+        words = promise(self.budget, self.neighbours, self.failure) + in_period(self.source)
         return f"{words}{self._linked}{beside}{disclosed(self.looked, self.looked_facts)}"
 
     @property

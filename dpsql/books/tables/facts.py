@@ -1,4 +1,7 @@
-"""What owners say of their tables: the domains of columns, and constraints that all rows meet."""
+"""What owners say of their tables: the domains of columns, and constraints that all rows meet.
+
+They are said of a table, and hold of each of its periods: `source` may be the key of either.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ from typing import Final
 
 from dpsql.books.ledger import ledger
 from dpsql.books.ledger.migration import migrate
+from dpsql.books.ledger.periods import find_periods
 from dpsql.books.ledger.store import Books
 from dpsql.core.computed import check_computed
 from dpsql.core.constraint import Constraint
 from dpsql.core.domain import Attribute, Domain, attribute_from, fields_of
+from dpsql.core.period import split_key, table_of
+from dpsql.core.period_domain import fact_of
 from dpsql.engines.source_path import Above, reached
 from dpsql.errors import InvalidArgument
 
@@ -46,13 +52,13 @@ def record_domain(books: Books, source: str, attribute: Attribute) -> None:
     books.run(
         "INSERT INTO dpsql.domain VALUES ($source, $name, $spec) "
         "ON CONFLICT (source, name) DO UPDATE SET spec = excluded.spec",
-        {"source": source, "name": attribute.name, "spec": json.dumps(fields_of(attribute))},
+        {"source": table_of(source), "name": attribute.name, "spec": json.dumps(fields_of(attribute))},
     )
 
 
 def declared(books: Books, source: str) -> dict[str, Attribute]:
     """The recorded domains of a source's columns, by name."""
-    rows = books.run("SELECT spec FROM dpsql.domain WHERE source = $source", {"source": source})
+    rows = books.run("SELECT spec FROM dpsql.domain WHERE source = $source", {"source": table_of(source)})
     attributes = [attribute_from(json.loads(spec)) for (spec,) in rows]
     if any(attribute.origin == "discovered" for attribute in attributes):
         ledger.secure(books)
@@ -64,7 +70,7 @@ def computed(books: Books, source: str) -> list[Attribute]:
     if not books.has("domain"):
         return []
     sql = "SELECT spec FROM dpsql.domain WHERE source = $source AND contains(spec, '\"computed_as\": ')"
-    return [attribute_from(json.loads(spec)) for (spec,) in books.run(sql, {"source": source})]
+    return [attribute_from(json.loads(spec)) for (spec,) in books.run(sql, {"source": table_of(source)})]
 
 
 def _check_constraints(books: Books, source: str, attributes: Iterable[Attribute]) -> None:
@@ -110,7 +116,7 @@ def constrain(books: Books, source: str, constraint: Constraint, *, remove: bool
         looked: whether its owner read it off the rows.
     """
     books.check_writable()
-    row = {"source": source, "predicate": constraint.predicate}
+    row = {"source": table_of(source), "predicate": constraint.predicate}
     if remove:
         tables = ["constraint", *(["looked_fact"] if books.has("looked_fact") else [])]
 
@@ -133,8 +139,18 @@ def constrain(books: Books, source: str, constraint: Constraint, *, remove: bool
 
 
 def constraints(books: Books, source: str) -> list[Constraint]:
-    """The facts recorded about a source's rows, each by itself."""
-    return [one for one in _stated(books, source) if ACROSS not in one.columns]
+    """The facts about a source's rows, each by itself: those recorded, and in which period they lie."""
+    return [*(one for one in _stated(books, source) if ACROSS not in one.columns), *_of_period(books, source)]
+
+
+def _of_period(books: Books, source: str) -> list[Constraint]:
+    """In which period the rows lie that are counted of it: by which they are chosen, so it is public."""
+    table, label = split_key(source)
+    periods = None if label is None else find_periods(books, table)
+    if label is None or periods is None:
+        return []
+    fact = fact_of(periods.period(label), declared(books, table).get(periods.column))
+    return [] if fact is None else [fact]
 
 
 def rules(books: Books, source: str) -> list[Constraint]:
@@ -148,13 +164,15 @@ def rules(books: Books, source: str) -> list[Constraint]:
 
 def _stated(books: Books, source: str) -> list[Constraint]:
     sql = "SELECT predicate, columns FROM dpsql.constraint WHERE source = $source ORDER BY predicate"
-    return [Constraint(predicate, tuple(columns)) for predicate, columns in books.run(sql, {"source": source})]
+    return [
+        Constraint(predicate, tuple(columns)) for predicate, columns in books.run(sql, {"source": table_of(source)})
+    ]
 
 
 def looked_columns(books: Books, source: str) -> dict[str, Attribute]:
     """The recorded domains that their owner read off the rows, by name; excluded columns have none."""
     sql = "SELECT spec FROM dpsql.domain WHERE source = $source AND contains(spec, '\"looked\": true')"
-    attributes = [attribute_from(json.loads(spec)) for (spec,) in books.run(sql, {"source": source})]
+    attributes = [attribute_from(json.loads(spec)) for (spec,) in books.run(sql, {"source": table_of(source)})]
     return {attribute.name: attribute for attribute in attributes if attribute.known_from == "looked"}
 
 
@@ -163,4 +181,4 @@ def looked_facts(books: Books, source: str) -> tuple[str, ...]:
     if not books.has("looked_fact"):
         return ()
     sql = "SELECT predicate FROM dpsql.looked_fact WHERE source = $source ORDER BY predicate"
-    return tuple(predicate for (predicate,) in books.run(sql, {"source": source}))
+    return tuple(predicate for (predicate,) in books.run(sql, {"source": table_of(source)}))

@@ -17,6 +17,7 @@ from dpsql.books.ledger import ledger
 from dpsql.books.ledger.accounts import bound, find_account
 from dpsql.books.ledger.members import Member, find_member, list_members, members_of, stated_way
 from dpsql.books.ledger.migration import make_tables
+from dpsql.books.ledger.periods import find_periods
 from dpsql.books.ledger.store import Books
 from dpsql.books.ledger.table_ids import Listed
 from dpsql.books.tables import facts
@@ -262,6 +263,8 @@ def _record(books: Books, member: Member) -> Member:
             f"table {member.account!r} is not protected: its owner says CALL dp_protect('{member.account}', epsilon := "
             "3.0, delta := 1e-9) first"
         )
+    if find_periods(books, member.account) is not None:
+        raise InvalidArgument(f"each period of {member.account!r} has a budget, so no other table has a part in one")
     _write(books, member)
     record_event(books, member)
     return member

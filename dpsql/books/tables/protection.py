@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from dpsql.books.ledger import heads, ledger, origin
 from dpsql.books.ledger.accounts import account_key, find_account, floor_units, list_accounts
 from dpsql.books.ledger.members import find_member, members_of
 from dpsql.books.ledger.migration import make_tables
+from dpsql.books.ledger.periods import find_periods
 from dpsql.books.ledger.store import Books
 from dpsql.books.ledger.table_ids import Listed, Seen, remove_marks, seen_by
 from dpsql.books.tables import sources
@@ -18,13 +20,19 @@ from dpsql.books.tables.write_table_ids import list_all, mark_tables, standing
 from dpsql.core.digits import up
 from dpsql.core.domain import Attribute
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.period import Periods, split_key, table_of
 from dpsql.errors import BooksError, InvalidArgument, NotProtected
 from dpsql.privacy.account import Account
-from dpsql.privacy.accounting import Budget
+from dpsql.privacy.accounting import Budget, account_budget
 
 
 def open_account(
-    books: Books, source: str, budget: Budget, neighbours: Neighbours, unit: Attribute | None = None
+    books: Books,
+    source: str,
+    budget: Budget,
+    neighbours: Neighbours,
+    unit: Attribute | None = None,
+    periods: Periods | None = None,
 ) -> Account:
     """Create the books if need be, and the account if there is none.
 
@@ -34,29 +42,37 @@ def open_account(
         budget: of all releases together.
         neighbours: of the promise.
         unit: the privacy unit's column, excluded; it stays so until its domain is declared.
+        periods: of which each has a budget of its own; None where the table has one.
 
     Raises:
-        BooksError: the table has another budget or other neighbours already.
+        BooksError: the table has another budget, other neighbours or other periods already.
     """
     books.check_writable()
     origin.check_place(books)
     with heads.lock:  # two first accounts at once would each take the head of the other for one of books that are lost
-        opened, is_first = ledger.commit(books, lambda: _open(books, source, budget, neighbours, unit))
+        opened, is_first = ledger.commit(books, lambda: _open(books, source, budget, neighbours, unit, periods))
     if is_first:
         origin.remember_home(books)
     mark_tables(books)
     known = (opened.epsilon, opened.delta, opened.neighbours, opened.unit_column)
-    if known != (budget.epsilon, budget.delta, neighbours, None if unit is None else unit.name):
+    before = find_periods(books, source)
+    if known != (budget.epsilon, budget.delta, neighbours, None if unit is None else unit.name) or before != periods:
         shown = f", privacy_unit {opened.unit_column!r}, max_rows {opened.neighbours.unit_rows}"
+        of_periods = "" if before is None else f", period {before.every!r}, by {before.column!r}"
         raise BooksError(
             f"{source} is protected already, with epsilon {up(opened.epsilon)}, delta {up(opened.delta)}, "
-            f"neighbours {opened.neighbours}{shown if opened.unit_column else ''}: a budget is set once"
+            f"neighbours {opened.neighbours}{shown if opened.unit_column else ''}{of_periods}: a budget is set once"
         )
     return opened
 
 
 def _open(
-    books: Books, source: str, budget: Budget, neighbours: Neighbours, unit: Attribute | None
+    books: Books,
+    source: str,
+    budget: Budget,
+    neighbours: Neighbours,
+    unit: Attribute | None,
+    periods: Periods | None,
 ) -> tuple[Account, bool]:
     """Inside a transaction: the account, and whether it is the first one, with which the books were opened."""
     make_tables(books)
@@ -79,10 +95,34 @@ def _open(
     hmac = books.fingerprint if is_first else None
     budgeted: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": "0", "gdp": "0"}
     ledger.event(books, "protect", source, **budgeted, books=identity, hmac=hmac)
+    if periods is not None:
+        row = {"source": source, "stated": json.dumps(periods.stated)}
+        books.run("INSERT INTO dpsql.period VALUES ($source, $stated)", row)
+        record_periods(books, source, periods)
     sources.record_pin(books, source)
     opened = find_account(books, source)
     assert opened is not None
     return opened, is_first
+
+
+def record_periods(books: Books, source: str, periods: Periods) -> None:
+    """Inside a transaction: let the ledger say that each period of a table has an account of its own."""
+    ledger.event(books, "period", table=source, period=periods.stated)
+
+
+def open_period(books: Books, account: Account) -> None:
+    """Inside a transaction, right before its first charge: the account of a period, which promises what its table does.
+
+    Args:
+        books: of the table.
+        account: see `find_account`; nothing is done for one that is there, or that is of a whole table.
+    """
+    if split_key(account.source)[1] is None or account.source in {one.source for one in list_accounts(books)}:
+        return
+    budget = account_budget(account.epsilon, account.delta)
+    _insert(books, account.source, budget, account.neighbours, None, account.since)
+    budgeted: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": "0", "gdp": "0"}
+    ledger.event(books, "protect", account.source, **budgeted)
 
 
 def _insert(
@@ -137,7 +177,7 @@ def _unprotect(books: Books, source: str, reason: str) -> list[Listed]:
     state = ledger.look(books).state
     if source not in state.accounts:
         raise NotProtected(f"table {source!r} is not protected: there is nothing to take back")
-    if source in state.charged:
+    if source in {table_of(charged) for charged in state.charged}:
         raise InvalidArgument(
             f"releases of {source!r} were charged, or its account was accepted, so its protection stays: let "
             "nothing more be charged with dpsql ledger retire, or db.retire(table, reason)"
@@ -157,7 +197,7 @@ def forget(books: Books, source: str, listed: str) -> list[Listed]:
         if mine.tokens:
             remove_marks(books.cursor, mine)
     books.run("DELETE FROM dpsql.known_table WHERE name = $name AND token IS NOT NULL", {"name": source})
-    also = ["looked_fact"] if books.has("looked_fact") else []
+    also = [table for table in ("looked_fact", "period") if books.has(table)]
     for table in (listed, "domain", "constraint", *also):
         books.run(f"DELETE FROM dpsql.{table} WHERE source = $source", {"source": source})  # noqa: S608
     return held

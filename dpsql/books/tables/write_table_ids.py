@@ -32,6 +32,7 @@ from dpsql.books.ledger.table_ids import (
 )
 from dpsql.books.tables import public_list
 from dpsql.core.names import fold
+from dpsql.core.period import table_of
 from dpsql.engines.source import Source
 
 _ATTEMPTS: Final = 20
@@ -39,7 +40,7 @@ _ATTEMPTS: Final = 20
 
 def holder(books: Books, source: Source) -> str | None:
     """The account that a table belongs to by its mark, its object id or its name; see `marks.holder_of`."""
-    return holder_of(tokens_in(source.comment), source.key, source.identity, _known(books), _seen(books))
+    return holder_of(tokens_in(source.comment), source.table_key, source.identity, _known(books), _seen(books))
 
 
 def standing(books: Books, tables: Sequence[Listed] | None = None) -> Standing:
@@ -57,7 +58,7 @@ def _seen(books: Books) -> Seen:
 
 def _known(books: Books, *, listed: bool = True) -> Known:
     """What the books know of the tables of their database; those of an earlier version may have no marks yet."""
-    sources = [account.source for account in list_accounts(books)]
+    sources = list(dict.fromkeys(table_of(account.source) for account in list_accounts(books)))
     if sources:
         sources += [member.source for member in list_members(books)]
     try:

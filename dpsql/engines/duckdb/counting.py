@@ -115,7 +115,7 @@ class DuckDBCounter:
             sample._table = self._create(self._encoded(rows).where(exp.column(number).isin(query=drawn)))
         finally:
             self._cursor.unregister("dpsql_drawn")
-        sample._source = replace(self._source, catalog="temp", schema="main", name=sample._table.name)
+        sample._source = replace(self._source, catalog="temp", schema="main", name=sample._table.name, period=None)
         self._samples.append(sample)
         return sample
 

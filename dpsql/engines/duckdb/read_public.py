@@ -16,7 +16,7 @@ from dpsql.engines.duckdb.types import column_of
 
 
 def distinct_codes(
-    cursor: duckdb.DuckDBPyConnection, table: exp.Table, columns: Sequence[tuple[Attribute, str]], *, most: int
+    cursor: duckdb.DuckDBPyConnection, table: exp.Expr, columns: Sequence[tuple[Attribute, str]], *, most: int
 ) -> tuple[npt.NDArray[np.int64], list[bool], npt.NDArray[np.float64]]:
     """The distinct rows of a public table, in codes.
 

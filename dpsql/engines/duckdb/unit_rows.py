@@ -135,7 +135,7 @@ class UnitCounter(DuckDBCounter):
             self._drop_table(made)
         return units
 
-    def _number_of(self, table: exp.Table) -> int:
+    def _number_of(self, table: exp.Expr) -> int:
         return int(self._fetch(exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(table.copy()))["n"][0])
 
     def _coded(self, table: str) -> exp.Table:
