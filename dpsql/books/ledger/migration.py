@@ -8,9 +8,10 @@ from dpsql.books.ledger.statements import read
 from dpsql.books.ledger.store import Books
 from dpsql.errors import BooksError
 
-VERSION: Final = 7
+VERSION: Final = 8
 """1 had no table of requests, 2 none of users, 3 knew of no domain or fact that was read off the rows, 4 knew public
-tables by their names alone, 5 knew of no computed column, 6 of no table that shares an account."""
+tables by their names alone, 5 knew of no computed column, 6 of no table that shares an account, 7 of no period with a
+budget of its own: an older dpsql would charge the whole table."""
 _LISTED: Final = 5
 """The first version that lists public tables as they are."""
 REQUESTS: Final = """
