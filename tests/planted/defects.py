@@ -99,7 +99,9 @@ DEFECTS = (
     Defect("the ledger opens a period with any epsilon", "dpsql/privacy/rules.py", "    if any(facts[name] != whole[name] for name in _LIKE_THE_TABLE):\n", "    if False:\n", PERIODS),
     Defect("periods of a table that is retired are charged", "dpsql/books/ledger/accounts.py", "retired=own.retired or whole.retired)", "retired=own.retired)", PERIODS),
     Defect("what the ledger says of periods is not compared", "dpsql/books/ledger/chain.py", "        if state.periods.get(source) != periods.get(source):\n", "        if False:\n", PERIODS),
-    Defect("books are accepted whose periods are lost", "dpsql/books/accounts/acceptance.py", "if label is not None and table not in known:", "if False:", PERIODS),
+    Defect("books are accepted whose periods are lost", "dpsql/books/accounts/acceptance.py", "        if now is None or any(", "        if now is not None and any(", PERIODS),
+    Defect("books are accepted whose periods are cut anew", "dpsql/books/accounts/acceptance.py", "any(said.get(table, now) != now for said in recorded)", "False", PERIODS),
+    Defect("a version that knows no periods opens the books", "dpsql/books/ledger/migration.py", "VERSION: Final = 8", "VERSION: Final = 7", PERIODS),
     Defect("limits of users are of all periods together", "dpsql/books/people/limits.py", '"source": account.source, "since"', '"source": limit.source, "since"', PERIODS),
     # the journal and the ledger
     Defect("answers are not kept before they are used", "dpsql/privacy/asking.py", "        self._record(made)\n        return [*recorded, *made]", "        return [*recorded, *made]", ("tests/release/test_faults.py", "tests/books/test_books.py")),

@@ -17,6 +17,7 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
+from dpsql.books.ledger import migration
 from dpsql.engines import source as engine_source
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, InvalidArgument
 from dpsql.privacy.course import follow
@@ -176,7 +177,8 @@ def test_every_kind_of_request_reads_one_period():
         db.domain("visits", "day", lower="2026-01-01", upper="2026-12-31", every="month")
         sql = "SELECT sum(cost) AS s, avg(cost) AS a, quantile_cont(cost, 0.5) AS q, count(*) AS n FROM visits"
         found = db.query(sql, epsilon=EXACT, period="2026-03").iloc[0]
-        assert (round(found.s, -1), round(found.a), round(found.q), round(found.n, -1)) == (1000, 2, 2, 500)
+        assert max(abs(found.s - 1000), abs(found.n - 500)) < 100  # of all periods 3000 and 2000; noise has σ < 5
+        assert (round(found.a), round(found.q)) == (2, 2)
         for mechanism in ("direct", "pgm"):
             release = db.synthesize("visits", epsilon=EXACT, mechanism=mechanism, period="2026-02", rows=100)
             rows = release.df()
@@ -428,6 +430,16 @@ def test_a_ledger_follows_only_if_periods_are_charged(visits):
 
 
 @pytest.mark.medium
+def test_a_version_that_knows_no_periods_refuses_the_books(tmp_path, monkeypatch):
+    """Version 7 of the books was the last without periods; its dpsql would charge the whole table once more."""
+    with dpsql.connect(tmp_path / "bank.duckdb") as db:
+        half_year(db)
+    monkeypatch.setattr(migration, "VERSION", 7)
+    with pytest.raises(BooksError, match="which a newer dpsql wrote"):
+        dpsql.connect(tmp_path / "bank.duckdb")
+
+
+@pytest.mark.medium
 def test_periods_that_are_not_what_the_ledger_says_are_noticed(tmp_path):
     path = tmp_path / "bank.duckdb"
     with dpsql.connect(path) as db:
@@ -441,6 +453,7 @@ def test_periods_that_are_not_what_the_ledger_says_are_noticed(tmp_path):
     assert main(["ledger", "verify", str(path)]) == 1
     with pytest.raises(BooksError, match="which periods of visits have a budget is not what the ledger says"):
         dpsql.connect(path)
+    assert main(["ledger", "accept", str(path), "--reason", "looked at"]) == 1  # each day would have a new budget
     assert (
         run_and_die(
             change.format(str(path), "UPDATE dpsql.period SET stated = replace(stated, 'day\", \"c', 'month\", \"c')")

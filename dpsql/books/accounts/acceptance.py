@@ -13,7 +13,7 @@ from dpsql.books.ledger import chain, heads, keys, ledger
 from dpsql.books.ledger.accounts import COLUMNS, floor_units, states
 from dpsql.books.ledger.chain import Point
 from dpsql.books.ledger.migration import make_tables, migrate
-from dpsql.books.ledger.periods import list_periods
+from dpsql.books.ledger.periods import list_periods, recorded_periods
 from dpsql.books.ledger.store import Books
 from dpsql.books.people import limits, people, published_tables
 from dpsql.books.tables import links
@@ -56,25 +56,28 @@ def _begin_anew(books: Books, known: heads.Head | None, reason: str, flaw: str) 
     ledger.event(books, "accept", basis=basis, number=number, reason=reason, flaw=flaw, hmac=books.fingerprint)
     for source in states(books):
         ledger.event(books, "accept", source, reason=reason)
-    _restate_periods(books)
+    _restate_periods(books, known)
     links.restate(books)
     people.restate(books)
     limits.restate(books)
     published_tables.restate(books)
 
 
-def _restate_periods(books: Books) -> None:
+def _restate_periods(books: Books, known: heads.Head | None) -> None:
     """Inside a transaction: record of which tables each period has an account, as the accounts say, too.
 
     Raises:
-        BooksError: it is lost, and a budget of all periods together would come beside those of the periods.
+        BooksError: it is lost, or not what was recorded. Rows that were paid for would be in periods with a new budget.
     """
-    known = list_periods(books)
-    for source in states(books):
-        table, label = split_key(source)
-        if label is not None and table not in known:
-            raise BooksError(f"which periods of {table} have a budget is lost: restore a copy of the database")
-    for table, periods in known.items():
+    stated, course = list_periods(books), (known.course if known else None) or {}
+    recorded = [recorded_periods(books), course.get("periods", {})]
+    for table in sorted({table for table, label in map(split_key, states(books)) if label is not None}):
+        now = None if table not in stated else stated[table].stated
+        if now is None or any(said.get(table, now) != now for said in recorded):
+            raise BooksError(
+                f"which periods of {table} have a budget is lost, or not what it was: restore a copy of the database"
+            )
+    for table, periods in stated.items():
         record_periods(books, table, periods)
 
 

@@ -33,6 +33,15 @@ def stated_periods(books: Books) -> dict[str, dict[str, str]]:
     return {source: periods.stated for source, periods in list_periods(books).items()}
 
 
+def recorded_periods(books: Books) -> dict[str, dict[str, str]]:
+    """Each table's periods as the newest event about them says, whether that is right or not."""
+    rows = books.run(
+        "SELECT content->>'$.table', content->>'$.period' FROM dpsql.event "
+        "WHERE (content->>'$.kind') = 'period' ORDER BY number"
+    )
+    return {source: json.loads(stated) for source, stated in rows}
+
+
 def opened_periods(books: Books, table: str) -> list[str]:
     """The keys of the periods of a table to which something was charged, in order."""
     found = (source for (source,) in books.run("SELECT source FROM dpsql.account"))
