@@ -3,7 +3,8 @@
 Tables D and D′ differ by one row, added or removed. Its value of the column lies in one period p, or in none. Rows are
 counted of one period alone, so every other period has the same rows in D and in D′, and its answers have the same
 distribution, whatever was answered before. What is asked of p is charged to the account of p. So all releases of all
-periods together are (ε, δ)-DP with the ε and δ of one period: parallel composition.
+periods together are (ε, δ)-DP with the ε and δ of one period: parallel composition. That is of rows whose value stays
+as it is: one that is changed between requests is counted in several periods, and loses ε in each.
 
 That holds where neighbours differ by a row more or less. Where one row is replaced (`replace_one`) it may leave one
 period and enter another, and the numbers of rows of both, which are public there, would change: refused. Rows of one
@@ -142,8 +143,8 @@ def check_declared(source: Source, domain: Domain) -> None:
 def of_each(periods: Periods) -> str:
     """What is said of a table when it is protected: what has that budget, and of whom it adds up."""
     return (
-        f"{periods} has that epsilon and delta; requests say which one, as in period := '{periods.example}'. For "
-        "somebody with rows in several the epsilons add up"
+        f"{periods} has that epsilon and delta; requests say which one, as in period := '{periods.example}'. Rows "
+        "are protected one by one: for somebody with several the epsilons add up"
     )
 
 
