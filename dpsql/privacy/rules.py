@@ -178,6 +178,8 @@ def _raise(state: State, event: Mapping[str, Any]) -> State:
 
 def _reset(state: State, event: Mapping[str, Any]) -> State:
     before, source = _before(state, event), event["source"]
+    if table_of(source) in state.periods:
+        raise DoesNotFollow("no budget of a period begins anew")
     anew = opened(event, float(before["epsilon"]), float(before["delta"]))
     facts = {**before, **anew, "unit_choice": event["account"]["unit_choice"]}
     unfinished = {key: charged for key, charged in state.unfinished.items() if charged.source != source}

@@ -96,6 +96,7 @@ DEFECTS = (
     Defect("a row that is replaced moves between periods", "dpsql/owner/periods.py", '    if neighbours != "add_remove":\n', "    if False:\n", PERIODS),
     Defect("a person has an epsilon in each period", "dpsql/owner/periods.py", "    if privacy_unit is not None:\n", "    if False:\n", PERIODS),
     Defect("the ledger lets a table be charged beside its periods", "dpsql/privacy/rules.py", "    if label is None and source in state.periods:\n", "    if False:\n", PERIODS),
+    Defect("the ledger lets the budget of a period begin anew", "dpsql/privacy/rules.py", "    if table_of(source) in state.periods:\n        raise", "    if False:\n        raise", PERIODS),
     Defect("the ledger opens a period with any epsilon", "dpsql/privacy/rules.py", "    if any(facts[name] != whole[name] for name in _LIKE_THE_TABLE):\n", "    if False:\n", PERIODS),
     Defect("periods of a table that is retired are charged", "dpsql/books/ledger/accounts.py", "retired=own.retired or whole.retired)", "retired=own.retired)", PERIODS),
     Defect("what the ledger says of periods is not compared", "dpsql/books/ledger/chain.py", "        if state.periods.get(source) != periods.get(source):\n", "        if False:\n", PERIODS),

@@ -423,6 +423,9 @@ def test_a_ledger_follows_only_if_periods_are_charged(visits):
             follow(state, event)
     with pytest.raises(BooksError, match="does not follow"):
         follow(after, {**period, "number": 9})
+    for account in (whole, charged):
+        with pytest.raises(BooksError, match="no budget of a period begins anew"):
+            follow(after, {**account, "kind": "reset"})
     whole_retired = {**after.accounts["visits"], "retired": "True"}
     retired = replace(follow(state, opened), accounts={**follow(state, opened).accounts, "visits": whole_retired})
     with pytest.raises(BooksError, match="is retired, or has one budget"):
