@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import dpsql
+from dpsql.core.column_types import registered
 from dpsql.errors import DpsqlError
 from dpsql.evaluation.zones import step_of
 from tests.release.test_query import plain, rows_of, silent
@@ -130,3 +131,19 @@ def test_every_offset_is_a_multiple_of_the_step():
         for name in names[::7]:
             sql = f"SELECT max(abs(epoch(noon AT TIME ZONE ?) - epoch(noon)) % {step_of(name)}) FROM ({months})"
             assert own.execute(sql, [name]).fetchall() == [(0.0,)], name
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("kind", [k.name for k in registered() if k.name.startswith("TIMESTAMP") and k.has_bins])
+def test_every_type_of_timestamps_has_a_calendar(kind, monkeypatch):
+    """A bin for each month, whatever a tick is."""
+    monkeypatch.setattr("dpsql.privacy.distributions.discrete_gaussian", silent)
+    with dpsql.connect() as db:
+        db.sql("SET TimeZone = 'UTC'")
+        db.sql(
+            f"CREATE TABLE t AS SELECT (TIMESTAMP '2024-01-01' + to_days(i::INT))::{kind} AS seen FROM range(365) r(i)"
+        )
+        db.protect("t", epsilon=10.0, delta=1e-9)
+        db.domain("t", "seen", lower="2024-01-01", upper="2024-12-31", every="month", nulls=False)
+        found = db.query("SELECT date_trunc('month', seen) AS k, count(*) AS n FROM t GROUP BY k ORDER BY k", 1.0)
+        assert [*found.n] == [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 30]

@@ -46,6 +46,7 @@ register(
         from_tick="make_timestamp_ns(x)",
         equal_text=TEXT,
         some="1970-01-01 00:00:00",
+        ticks_per_second=1_000_000_000,
     ),
     ColumnType(
         "TIMESTAMP WITH TIME ZONE",

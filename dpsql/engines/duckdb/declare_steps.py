@@ -128,7 +128,8 @@ def with_step(attribute: Attribute, step: Any) -> Attribute:
 
 def _starts(cursor: duckdb.DuckDBPyConnection, kind: str, every: str, low: int, high: int) -> list[int]:
     """The ticks at which periods start, around the bounds."""
-    first, last = (exp.cast(from_tick(exp.Literal.number(t), kind), "TIMESTAMP", dialect="duckdb") for t in (low, high))
+    ends = (exp.cast(exp.Literal.number(tick), "BIGINT") for tick in (low, high))  # so many seconds fit in no INTEGER
+    first, last = (exp.cast(from_tick(end, kind), "TIMESTAMP", dialect="duckdb") for end in ends)
     begin = exp.func("date_trunc", exp.Literal.string(every), first, dialect="duckdb")
     step = exp.Interval(this=exp.Literal.string("3" if every == "quarter" else "1"), unit=exp.var(_unit(every)))
     series = exp.Anonymous(this="generate_series", expressions=[begin, last, step])
