@@ -24,6 +24,7 @@ COLUMNS = {
     "undeclared": "VARCHAR[]",
     "note": "VARCHAR",
     "roles": "VARCHAR[]",
+    "ordered_by": "VARCHAR",
 }
 
 
@@ -54,6 +55,12 @@ class DpLink(SqlFunction):
             help="rows of which each row of the parent has one: {'head': 'relate = 0'}, a name and a predicate",
         ),
         Parameter("at_most_one", "STRUCT", default=None, help="rows of which each row of the parent has one at most"),
+        Parameter(
+            "ordered_by",
+            "VARCHAR",
+            default=None,
+            help="the column by which rows of a parent follow each other, such as a day: linked releases keep it",
+        ),
     )
 
     def bind(self, call: Call) -> Relation:
@@ -67,7 +74,8 @@ class DpLink(SqlFunction):
         def record() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor:
                 most, max_rows = call["most"], call["max_rows"]
-                return [row_of(link(cursor, child, parent, key, references, most, max_rows, roles))]
+                made = link(cursor, child, parent, key, references, most, max_rows, roles, call["ordered_by"])
+                return [row_of(made)]
 
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
@@ -109,5 +117,5 @@ def roles_of(one_of: Any, at_most_one: Any) -> list[Role] | None:
 def row_of(entry: Linked) -> tuple[object, ...]:
     """A table of a tree as `COLUMNS` name it."""
     keys = (list(entry.key), list(entry.references)) if entry.parent is not None else (None, None)
-    ends = (entry.most, entry.max_rows, list(entry.undeclared), entry.note or None, list(entry.roles))
+    ends = (entry.most, entry.max_rows, list(entry.undeclared), entry.note or None, list(entry.roles), entry.ordered_by)
     return (entry.source, entry.parent, *keys, *ends)

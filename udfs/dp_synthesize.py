@@ -38,6 +38,12 @@ REQUEST_PARAMETERS = (
         help="all tables that links lead to, in one release; or, with a privacy unit, units with their several rows",
     ),
     Parameter("period", "VARCHAR", default=None, help=PERIOD_HELP),
+    Parameter(
+        "ordered_by",
+        "VARCHAR",
+        default=None,
+        help="with linked and a privacy unit: the column by which rows of a unit follow each other, such as a year",
+    ),
     *OPTIONS,
 )
 
@@ -62,6 +68,7 @@ def request_of(call: Call) -> Request:
         by=call.by,
         linked=call["linked"],
         period=call["period"],
+        ordered_by=call["ordered_by"],
     )
 
 

@@ -41,6 +41,9 @@ def add_commands(commands: Any) -> None:
     synthesize.add_argument("--anyway", action="store_true", help="charge even where no pair will be reliable")
     synthesize.add_argument("--linked", action="store_true", help="all linked tables, or units with several rows")
     synthesize.add_argument(
+        "--ordered-by", metavar="COLUMN", help="with --linked: the column by which rows of one unit follow each other"
+    )
+    synthesize.add_argument(
         "--output",
         required=True,
         metavar="FILE",
@@ -64,7 +67,7 @@ def _synthesize(options: argparse.Namespace) -> None:
     from dpsql.api.output import folded
     from dpsql.release.quality import warnings_of
 
-    names = ("delta", "workload", "mechanism", "prior", "rows", "release", "period")
+    names = ("delta", "workload", "mechanism", "prior", "rows", "release", "period", "ordered_by")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     for option in options.option:
         name, equals, value = option.partition("=")

@@ -30,6 +30,7 @@ class Linking(Declaring):
         max_rows: int | None = None,
         one_of: Mapping[str, str] | None = None,
         at_most_one: Mapping[str, str] | None = None,
+        ordered_by: str | None = None,
     ) -> Linked:
         """Link a table to the one that its keys lead to: both share one budget. See `dp_link`.
 
@@ -46,7 +47,7 @@ class Linking(Declaring):
         roles = roles_of(one_of, at_most_one)
         with self.instance.cursor() as cursor:
             tables = self._source(cursor, table), self._source(cursor, parent)
-            return link(cursor, *tables, keys, others, most, max_rows, roles)
+            return link(cursor, *tables, keys, others, most, max_rows, roles, ordered_by)
 
     def links(self, table: str | None = None) -> pd.DataFrame:
         """The tables of each tree, or of that of one table, a parent before its children. See `dp_links`.

@@ -112,3 +112,7 @@ class RequestArguments(Options, total=False):
         str | None,
         "the period whose rows are read, as '2026-03', where each has a budget",
     ]
+    ordered_by: Annotated[
+        str | None,
+        "with linked and a privacy unit: the column by which rows of a unit follow each other, such as a year",
+    ]

@@ -63,6 +63,7 @@ class Link:
         references: the parent's columns that they name, in the same order.
         most: from so many children on, numbers share the last bin. Rows with a role are not among them.
         roles: of the child's rows.
+        ordered_by: the child's column by which rows of one parent row follow each other; empty where none is said.
 
     >>> Link("visits", "patients", ("pid",), ("pid",), most=10).starts
     (0, 1, 2, 3, 4, 5, 7, 10)
@@ -78,6 +79,7 @@ class Link:
     references: tuple[str, ...]
     most: int = MOST_CHILDREN
     roles: tuple[Role, ...] = ()
+    ordered_by: str = ""
 
     def __post_init__(self) -> None:
         """Check what is declared."""
@@ -87,6 +89,9 @@ class Link:
             )
         if self.most < 1:
             raise InvalidArgument(f"most is {self.most}: give 1 where each row has one child at most, or more")
+        if self.ordered_by and (self.roles or self.most == 1):
+            why = "has roles, of which each has a place of its own" if self.roles else "has one row for each row above"
+            raise InvalidArgument(f"ordered_by is {self.ordered_by!r}, but the link {why}: leave ordered_by out")
         names = [fold(role.name) for role in self.roles]
         for role in self.roles:
             if not role.name.strip() or names.count(fold(role.name)) > 1:

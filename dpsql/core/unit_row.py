@@ -4,6 +4,8 @@
     slot            =  the columns and numbers of children of one row of the unit; a further code where there is none
     role            =  the row that has a role (`Role`), if one has; a further column says whether, if none need have it
     first, second   =  the rows of a parent in the order of a digest of what they hold (`engines.duckdb.unit_rows`)
+                       of a link in order two rows that follow each other, the earlier one first; the digest says which
+    before          =  of a link in order, how many rows of the parent come before those two
 
 The rows of a role are the first of their parent's that satisfy its predicate, in the same order. Other rows that do are
 children like all without a role. Numbers are of children without a role.
@@ -39,6 +41,10 @@ MOST_SLOTS: Final = 2
 
 SIBLINGS: Final = 8.0
 """What the same column of two siblings counts for, to that of another pair: few pairs say how they are alike."""
+FOLLOWING: Final = 9.0
+"""The same of two rows that follow each other: a chain goes on by these pairs."""
+ORDER: Final = 27.0
+"""The same of the order column: without it a chain has no order."""
 FAR: Final = 2.0
 """What a pair counts for that has a column of a row two steps below a unit's own: fewer units have such rows."""
 
@@ -71,20 +77,25 @@ class Below:
     Attributes:
         link: of the table below.
         role: whose rows are counted; None of those without one.
+        before: of a link in order, whether it is of those that come before the two that a unit's row holds.
     """
 
     link: Link
     role: Role | None = None
+    before: bool = False
 
     @property
-    def counted(self) -> Link:
-        """A link of which the column is the number of children: of a role there is one row or none."""
-        return self.link if self.role is None else replace(self.link, most=1)
+    def starts(self) -> tuple[int, ...]:
+        """The least number of rows in each bin: of a role there is one row or none."""
+        if self.before:
+            return tuple(start - 1 for start in self.link.starts if start)
+        return self.link.starts if self.role is None else (0, 1)
 
     @property
     def name(self) -> str:
         """What the column is called, unless that name is taken."""
-        return f"{self.link.child}.{'number' if self.role is None else self.role.name}"
+        what = "before" if self.before else "number" if self.role is None else self.role.name
+        return f"{self.link.child}.{what}"
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ class UnitRow:
     def extended(self, table: str) -> Domain:
         """The domain of a table with the numbers of its children, under the names of those tables."""
         taken = {fold(name) for name in self.members[table].names}
-        numbers = [number_of_children(below.counted, _free(below.name, taken)) for below in self.below(table)]
+        numbers = [number_of_children(below.starts, _free(below.name, taken)) for below in self.below(table)]
         return Domain((*self.members[table], *numbers))
 
     def below(self, table: str) -> tuple[Below, ...]:
@@ -110,6 +121,7 @@ class UnitRow:
         found: list[Below] = []
         for link in self.tree.children(table):
             found += [Below(link), *(Below(link, role) for role in link.roles if not role.always)]
+            found += [Below(link, before=True)] if link.ordered_by else []
         return tuple(found)
 
     @cached_property
@@ -165,6 +177,18 @@ class UnitRow:
             found += [n for n, below in zip(names, self.below(slot.table), strict=True) if below.role is None]
         return tuple(found)
 
+    @cached_property
+    def orders(self) -> dict[str, tuple[str, str]]:
+        """Of each table in order, the order column of the two rows that a unit's row holds, the earlier one first."""
+        found = {}
+        for link in self.tree.links:
+            if link.ordered_by:
+                place = self.members[link.child].names.index(link.ordered_by)
+                slots = [self.slots[p].names[place] for n in (0, 1) if (p := self.slot_of(link.child, n)) is not None]
+                if len(slots) == MOST_SLOTS:  # of rows below a role, or below a second row, there are none
+                    found[link.child] = (slots[0], slots[1])
+        return found
+
     @property
     def chosen(self) -> tuple[str, ...]:
         """The columns of rows that a digest chooses among several of a unit."""
@@ -195,7 +219,8 @@ class UnitRow:
     def workload(self) -> Workload:
         """The pairs of columns that say something of their own: most of one row, of rows above each other, and apart.
 
-        left out     columns of a second child and of rows below the first one, or of rows above its parent: the first
+        left out     how many rows come before two in order, but with the earlier one's columns and the number of all
+                     columns of a second child and of rows below the first one, or of rows above its parent: the first
                      child has the same pairs, for a digest says which is first; different columns of two siblings
         8 times      the same column of two siblings, by which alone they are seen to be alike
         2 times      with a row that has two rows above it or more: fewer units have one
@@ -220,12 +245,16 @@ class UnitRow:
         """What a pair of columns counts for; 0 of one that is left out."""
         if len(clique) < 2:
             return 1.0
+        if any(self._is_apart(*pair) for pair in itertools.permutations(clique)):
+            return 0.0
         places = {name: self.slot_of_column[name] for name in clique}
         upper, lower = sorted(clique, key=lambda name: (len(self._above(places[name])), places[name]))
         one, two = places[upper], places[lower]
         first, second = self.slots[one], self.slots[two]
         if one != two and (first.table, first.above, first.role) == (second.table, second.above, second.role):
             is_same = first.names.index(upper) == second.names.index(lower)
+            if is_same and self.tree.link_of[first.table].ordered_by:
+                return ORDER if (upper, lower) in self.orders.values() else FOLLOWING
             return SIBLINGS if is_same else 0.0
         above = self._above(two)
         if second.nth > 0 and one in above[1:]:
@@ -233,6 +262,22 @@ class UnitRow:
         if first.nth > 0 and any(self.slot_of(first.table, 0) == place for place in above):
             return 0.0
         return FAR if len(above) > 1 else 1.0
+
+    def _is_apart(self, before: str, other: str) -> bool:
+        """Whether a column says how many rows come before those of a slot, and the other one is not of their link."""
+        below, place, where = self.below_of(before), self.slot_of_column[before], self.slot_of_column[other]
+        if below is None or not below.before:
+            return False
+        slot = self.slots[where]
+        if where == place:
+            return self.below_of(other) != Below(below.link)
+        return (slot.table, slot.above, slot.nth) != (below.link.child, place, 0)
+
+    def below_of(self, name: str) -> Below | None:
+        """Which rows below a column of the flat domain counts; None of a column of a table."""
+        slot = self.slots[self.slot_of_column[name]]
+        number = slot.names.index(name) - len(self.members[slot.table])
+        return None if number < 0 else self.below(slot.table)[number]
 
     def _above(self, place: int) -> list[int]:
         """The slots of the rows above that of a slot, the nearest first."""
@@ -305,15 +350,17 @@ class UnitRow:
             roles = [[[role.name, role.where, role.always] for role in link.roles]] if link.roles else []
             links.append([link.child, link.parent, link.key, link.references, link.most, *roles])
         columns = {table: [a.name for a in domain] for table, domain in self.members.items()}
-        return {"root": self.tree.root, "links": links, "columns": columns}
+        order = {link.child: link.ordered_by for link in self.tree.links if link.ordered_by}
+        stated = {"root": self.tree.root, "links": links, "columns": columns}
+        return stated | ({"order": order} if order else {})
 
     @staticmethod
     def from_json(data: Mapping[str, Any], flat: Domain) -> UnitRow:
         """The tree of a release and the domains of its members, as far as those are in the flat domain."""
-        links = []
+        links, order = [], data.get("order", {})
         for child, parent, key, references, most, *roles in data["links"]:
             known = tuple(Role(*role) for listed in roles for role in listed)
-            links.append(Link(child, parent, tuple(key), tuple(references), most, known))
+            links.append(Link(child, parent, tuple(key), tuple(references), most, known, order.get(child, "")))
         tree = Tree(data["root"], tuple(links))
         attributes, members = iter(flat), {}
         names: Mapping[str, list[str]] = data["columns"]
@@ -325,14 +372,18 @@ class UnitRow:
         return UnitRow(tree, members)
 
 
-def number_of_children(link: Link, name: str) -> Attribute:
+def number_of_children(starts: Sequence[int], name: str) -> Attribute:
     """The column that says how many rows of a table a row above has, in bins.
 
-    >>> number_of_children(Link("visits", "patients", ("pid",), ("pid",), most=7), "n").labels()
+    Args:
+        starts: the least number in each bin; the last bin is open at the top.
+        name: of the column.
+
+    >>> number_of_children(Link("visits", "patients", ("pid",), ("pid",), most=7).starts, "n").labels()
     ['0', '1', '2', '3', '4', '[5, 7)', '7']
     """
-    ticks = (*link.starts, link.most + 1)
-    edges = (*map(str, link.starts), str(link.most))
+    ticks = (*starts, starts[-1] + 1)
+    edges = (*map(str, starts), str(starts[-1]))
     return Attribute(name, "BIGINT", "bins", ticks=ticks, edges=edges)
 
 

@@ -8,6 +8,7 @@
     persons.head.age          age of the head in persons
     persons.spouse            whether a household has a spouse
     wages[2].year             year of a second row of the same nr       (of a table with the privacy unit nr)
+                              year of the next row of the same nr       (of rows in order)
 
 Names of tables are taken for English plurals where they look like them: of `staff` it is "a second row of staff".
 """
@@ -82,7 +83,7 @@ def _whose(unit_row: UnitRow, slot: Slot) -> str:
     if slot.role is not None:
         return f"the {slot.role.name} in {slot.table}"
     link = unit_row.tree.link_of.get(slot.table)
-    return f"{slot.table}{without_role(link)}" if link is None or slot.nth == 0 else f"a second {_same(link)}"
+    return f"{slot.table}{without_role(link)}" if link is None or slot.nth == 0 else _same(link)
 
 
 def without_role(link: Link | None) -> str:
@@ -92,7 +93,8 @@ def without_role(link: Link | None) -> str:
 
 def _same(link: Link) -> str:
     one = "row" if link.parent == UNITS else one_of(link.child)
-    return f"{one}{without_role(link)} of the same {one_above(link)}"
+    which = "the next" if link.ordered_by else "a second"
+    return f"{which} {one}{without_role(link)} of the same {one_above(link)}"
 
 
 def _number(unit_row: UnitRow, slot: Slot, below: Below) -> str:
@@ -100,11 +102,12 @@ def _number(unit_row: UnitRow, slot: Slot, below: Below) -> str:
     if slot.role is not None:
         owner = f"the {slot.role.name} in {slot.table}"
     elif slot.nth:
-        owner = f"a second {_same(unit_row.tree.link_of[slot.table])}"
+        owner = _same(unit_row.tree.link_of[slot.table])
     else:
         above = one_above(below.link)
         owner = f"{'an' if above[:1].lower() in 'aeio' else 'a'} {above}"
     if below.role is not None:
         return f"whether {owner} has a {below.role.name}"
     rows = f"rows of {below.link.child}" if below.link.parent == UNITS else below.link.child
-    return f"number of {rows}{without_role(below.link)} {owner} has"
+    before = " before the two" if below.before else ""
+    return f"number of {rows}{without_role(below.link)} {owner} has{before}"

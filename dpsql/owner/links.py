@@ -40,6 +40,7 @@ class Linked:
         undeclared: its columns without a domain, keys left out.
         note: what the promise does not say; or that the table is not there, and what mends it.
         roles: that its rows have, in words.
+        ordered_by: the column by which rows of one parent row follow each other; None without.
     """
 
     source: str
@@ -51,6 +52,7 @@ class Linked:
     undeclared: tuple[str, ...] = ()
     note: str = ""
     roles: tuple[str, ...] = ()
+    ordered_by: str | None = None
 
 
 def link(
@@ -62,6 +64,7 @@ def link(
     most: int | None = None,
     max_rows: int | None = None,
     roles: Sequence[Role] | None = None,
+    ordered_by: str | None = None,
 ) -> Linked:
     """Let the rows of a table belong to rows of another one, and so to the units of its account.
 
@@ -74,6 +77,7 @@ def link(
         most: from so many children of one row on, roles left out, numbers share the last bin.
         max_rows: how many rows of one unit count where rows are counted, over all its rows of the table above.
         roles: of which each row of the parent has one row, or one at most.
+        ordered_by: the column of the child by which rows of one parent row follow each other.
 
     Raises:
         InvalidArgument: says what the tables, or the keys, are not.
@@ -99,13 +103,30 @@ def link(
     keys = (known.key, known.references) if known and key is None else _keys(cursor, child, parent, key, references)
     bins = most if most is not None else known.most if known else _most_children(books, child, keys[0])
     given = tuple(roles) if roles is not None else known.roles if known else ()
-    stated = Link(child.key, parent.key, *keys, bins, given)
+    order = _order(child, keys[0], ordered_by) if ordered_by is not None else known.ordered_by if known else ""
+    stated = Link(child.key, parent.key, *keys, bins, given, order)
     _check_roles(books, child, stated)
     links.check_keys(child, keys[0], parent, keys[1])
     if max_rows is not None and not 1 <= max_rows <= MOST_UNIT_ROWS:
         raise InvalidArgument(f"max_rows is {max_rows}: give 1 to {MOST_UNIT_ROWS}")
     links.record_member(books, Member(child.key, account, stated, unit_rows=max_rows))
     return next(entry for entry in list_links(books) if entry.source == child.key)
+
+
+def _order(child: Source, key: Sequence[str], ordered_by: str) -> str:
+    """The column by which rows of one parent row follow each other; its domain is declared later.
+
+    Raises:
+        InvalidArgument: it is a key, in which these rows are alike.
+        UnknownName: no such column.
+    """
+    name = child.column(ordered_by).name
+    if name in key:
+        raise InvalidArgument(
+            f"ordered_by is {name!r}, the key, in which all rows of one row above are alike: name a column in which "
+            "they follow each other, such as a day"
+        )
+    return name
 
 
 def _check_roles(books: Books, child: Source, link: Link) -> None:
@@ -271,7 +292,8 @@ def _entry(books: Books, member: Member, members: Sequence[Member]) -> Linked:
     except UnknownName as gone:  # it was dropped, and the others are there
         undeclared, note = (), str(gone)
     roles = tuple(map(str, member.link.roles))
-    return Linked(member.source, parent, key, references, most, member.unit_rows, undeclared, note, roles)
+    order = member.link.ordered_by or None
+    return Linked(member.source, parent, key, references, most, member.unit_rows, undeclared, note, roles, order)
 
 
 def _undeclared(books: Books, source: str, members: Sequence[Member]) -> tuple[str, ...]:

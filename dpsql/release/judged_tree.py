@@ -194,10 +194,10 @@ class _Sorting:
         for column in judgement.columns:
             place = self._slot[column.name]
             table = self._row.slots[place].table
-            below = self._below(column.name)
+            below = self._row.below_of(column.name)
             if below is None:
                 self._tables[table].errors.append(column.error)
-            elif self._row.slots[place].nth == 0 and self._row.slots[place].role is None and below.role is None:
+            elif below == Below(below.link) and self._row.slots[place].nth == 0 and self._row.slots[place].role is None:
                 self._links[below.link.child].error = column.error
         reliable = {pair.clique: pair.state in ("kept", "likely") for pair in judgement.pairs}
         # those of the workload that are not judged are not reliable
@@ -214,16 +214,8 @@ class _Sorting:
 
     def _number_of(self, name: str) -> str | None:
         """The table below whose rows a column counts; None of a column of a table."""
-        below = self._below(name)
+        below = self._row.below_of(name)
         return None if below is None else below.link.child
-
-    def _below(self, name: str) -> Below | None:
-        """Which rows below a column counts; None of a column of a table."""
-        place = self._slot[name]
-        slot = self._row.slots[place]
-        columns = len(self._row.members[slot.table].names)
-        number = slot.names.index(name) - columns
-        return None if number < 0 else self._row.below(slot.table)[number]
 
     def _add(self, clique: Clique, *, is_reliable: bool) -> None:
         for pairs in self._kinds(clique):

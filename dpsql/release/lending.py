@@ -75,10 +75,11 @@ def _packed(keys: Codes, wanted: Codes) -> tuple[Codes, Codes]:
 def _told(key: Codes, values: Codes) -> float:
     """How much a column tells of those that are lent: the mutual information (nats), less what chance makes up."""
     key, values = key[:_LOOKED_AT], values[:_LOOKED_AT]
-    return sum(_information(key, values[:, place]) for place in range(values.shape[1]))
+    return sum(information(key, values[:, place]) for place in range(values.shape[1]))
 
 
-def _information(one: Codes, other: Codes) -> float:
+def information(one: Codes, other: Codes) -> float:
+    """The mutual information (nats) of two columns, less what chance makes up."""
     shape: Sequence[int] = (int(one.max()) + 1, int(other.max()) + 1)
     joint = np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1]).reshape(shape) / len(one)
     apart = np.outer(joint.sum(1), joint.sum(0))

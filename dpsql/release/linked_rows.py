@@ -6,7 +6,7 @@ readers once the release is published, which is one commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from dpsql.errors import DpsqlError
 from dpsql.evaluation.computed import computed_values
 from dpsql.evaluation.constraints import settle_bins
 from dpsql.evaluation.key_values import Key, frame_of, most_numbers, values_of
+from dpsql.evidence.ascent import orders
 from dpsql.evidence.likely_numbers import likely_numbers
 from dpsql.evidence.occupied import Occupied
 from dpsql.models.model import Codes, Model
@@ -37,7 +38,7 @@ from dpsql.release.unit_drawing import TooManyRows, draw_tables
 from dpsql.runtime.progress import Progress
 
 _LENDERS: Final = 50_000
-"""Units that lend rows of a privacy unit: among few, nobody is like a unit in many columns."""
+"""Units that lend rows of a privacy unit, or in order: among few, nobody is like a unit in many columns."""
 
 
 def publish_linked(
@@ -63,15 +64,16 @@ def publish_linked(
     generator = np.random.default_rng()
     always = _public_number(run, members)
     numbers = likely_numbers(members.unit_row.domain, members.unit_row.numbers, measured, always)
-    allowed = held.restricted([*allowed_units(members, run.books), *numbers])
+    pairs, strict = orders(members.unit_row, allowed_units(members, run.books), measured)
+    allowed = held.restricted([*pairs, *numbers])
     codes = model.sample(units, generator, run.progress, allowed)
     codes = codes[generator.permutation(len(codes))]
     lenders = None
-    if units and members.tree.root == UNITS:
+    if units and (members.tree.root == UNITS or members.unit_row.orders):
         lenders = model.sample(_LENDERS, generator, run.progress, allowed)
     rules = {table: dict(allowed_by_role(members, run.books, table)) for table in members.tree.tables}
     ruling = _ruling(run, members, rules, generator)
-    tables, drawn = _drawn(members, codes, lenders, generator, run.progress, rules, ruling)
+    tables, drawn = _drawn(members, codes, lenders, generator, run.progress, rules, ruling, strict)
     report = dict(report)
     if drawn < len(codes):
         words = f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
@@ -96,6 +98,7 @@ def _drawn(
     progress: Progress,
     rules: Rules,
     ruling: RuleDrawing | None,
+    strict: Container[str],
 ) -> tuple[dict[str, DrawnTable], int]:
     """The tables of drawn units, and of how many: noise may be larger than the numbers of children."""
     unit_row: UnitRow = members.unit_row
@@ -110,7 +113,8 @@ def _drawn(
     units = min(len(codes), most[unit_row.tree.root])
     while True:
         try:
-            return draw_tables(unit_row, codes[:units], lenders, generator, progress, most, rules, ruling), units
+            drawn = draw_tables(unit_row, codes[:units], lenders, generator, progress, most, rules, ruling, strict)
+            return drawn, units
         except TooManyRows:
             units //= 2
 

@@ -47,7 +47,7 @@ from dpsql.owner.protect import as_released, chargeable, check_collation, check_
 from dpsql.privacy.account import Account
 from dpsql.release.discovery_plan import DiscoveryFacts
 from dpsql.release.drawing import check_rows_fit
-from dpsql.release.members import check_request, find_root, look_up_members
+from dpsql.release.members import check_alone, check_request, find_root, look_up_members
 from dpsql.release.plan import TableFacts
 from dpsql.release.query_plan import QueryFacts, delta_of
 from dpsql.release.request import DiscoveryRequest, QueryRequest, Request, asked_delta
@@ -72,6 +72,7 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     source = in_period(books, source, request.period)
     if request.linked:
         return _look_up_linked(request, books, source)
+    check_alone(request)
     account = chargeable(books, source)
     asked_delta(account, request.epsilon, request.delta)
     domain = domain_of(books, source, request.columns)
@@ -93,7 +94,7 @@ def _look_up_linked(request: Request, books: Books, asked: Source) -> TableFacts
     root = find_root(books, asked)
     account = chargeable(books, root)
     asked_delta(account, request.epsilon, request.delta)
-    members = look_up_members(books, asked, account)
+    members = look_up_members(books, asked, account, request.ordered_by)
     if members.tree.root == UNITS:
         account = replace(account, neighbours=Neighbours.UNITS)
     row, source = members.unit_row, members.first

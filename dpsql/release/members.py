@@ -21,6 +21,7 @@ from dpsql.evaluation.constraints import find_allowed, refuse_impossible, taken_
 from dpsql.evaluation.key_values import check_key, check_numbers, most_numbers
 from dpsql.evaluation.link_rules import parse_rule, tried
 from dpsql.evaluation.roles import allowed_of_role, refuse_impossible_roles, roles_of
+from dpsql.evidence.ascent import with_orders
 from dpsql.owner.protect import as_released, domain_of
 from dpsql.owner.stand_ins import check_installed
 from dpsql.privacy.account import Account
@@ -58,7 +59,8 @@ def allowed_units(members: Members, books: Books) -> list[Allowed]:
     for table in members.tree.tables:
         for role, parts in allowed_by_role(members, books, table):
             found += members.unit_row.allowed(table, role, parts)
-    return with_rules(members.unit_row, found, link_rules(members, books), members.sources)
+    found = with_rules(members.unit_row, found, link_rules(members, books), members.sources)
+    return with_orders(members.unit_row, found)
 
 
 def link_rules(members: Members, books: Books) -> list[LinkRule]:
@@ -90,6 +92,7 @@ def check_members(members: Members, books: Books, *, is_paid: bool = False) -> N
     """Refuse, before a charge, what no row can meet and columns that cannot be filled."""
     for table, member in members.of.items():
         check_installed(member.domain, is_paid=is_paid)
+        _refuse_of_order(members, books, table)
         if not is_paid:
             _refuse_of_keys(member, constraints(books, table))
             refuse_impossible(member.source, member.domain, constraints(books, table))
@@ -99,6 +102,26 @@ def check_members(members: Members, books: Books, *, is_paid: bool = False) -> N
                 check_bound(member.source, member.domain)
     if not is_paid:
         _check_rules(members, books)
+
+
+def _refuse_of_order(members: Members, books: Books, table: str) -> None:
+    """Refuse facts about an order column, which rows are moved along.
+
+    Raises:
+        InvalidArgument: there is one; says what mends it.
+    """
+    link = members.tree.link_of.get(table)
+    if link is None or not link.ordered_by:
+        return
+    stated = [(table, one.predicate) for one in constraints(books, table) if link.ordered_by in one.columns]
+    for rule in link_rules(members, books):
+        if any(part.table == table and link.ordered_by in part.columns for part in rule.parts):
+            stated.append((rule.table, rule.predicate))
+    for whose, predicate in stated[:1]:
+        raise InvalidArgument(
+            f"ordered_by is {link.ordered_by!r}, which the constraint {predicate} names, and rows in order are moved "
+            f"along that column: leave ordered_by out, {taken_back(members.of[whose].source, [predicate])}"
+        )
 
 
 def _refuse_of_keys(member: Member, facts: Sequence[Constraint]) -> None:
@@ -130,14 +153,39 @@ def check_request(request: Request) -> None:
             )
 
 
-def look_up_members(books: Books, asked: Source, account: Account) -> Members:
+def check_alone(request: Request) -> None:
+    """Refuse an order of rows that have no unit in the release.
+
+    Raises:
+        InvalidArgument: the request asks for it.
+    """
+    if request.ordered_by is not None:
+        raise InvalidArgument(
+            f"ordered_by is {request.ordered_by!r}, the order of the rows of one unit, and without linked a synthetic "
+            "table has no units: say linked := true too"
+        )
+
+
+def look_up_members(books: Books, asked: Source, account: Account, ordered_by: str | None = None) -> Members:
     """The tree that a table is in; where no links lead to it, the one of its privacy unit.
+
+    Args:
+        books: of its database.
+        asked: the table.
+        account: of the tree.
+        ordered_by: the column by which rows of one privacy unit follow each other.
 
     Raises:
         InvalidArgument: it is in none, or its units are not the rows of the root; says what helps.
         NotDeclared: a column has no domain.
     """
-    tree = tree_of(books, asked.key) or _tree_of_units(asked, account)
+    linked = tree_of(books, asked.key)
+    if linked is not None and ordered_by is not None:
+        raise InvalidArgument(
+            f"ordered_by is {ordered_by!r}, but {asked.name!r} is a linked table, whose order its owner says with the "
+            "link: leave it out, and say CALL dp_link('child', 'parent', ordered_by := …) before anything is charged"
+        )
+    tree = linked or _tree_of_units(asked, account, ordered_by)
     if tree is None:
         raise InvalidArgument(
             f"linked := true, but no table is linked to {asked.name!r}, and its rows are no rows of a privacy unit: "
@@ -151,16 +199,36 @@ def look_up_members(books: Books, asked: Source, account: Account) -> Members:
     members = {table: _member(books, tree, table) for table in tree.tables}
     for link in tree.links:
         _check_numbers(tree, link, members)
+        if link.ordered_by:
+            _check_order(members[link.child], link.ordered_by)
     return Members(tree, members, asked.key, account.source)
 
 
-def _tree_of_units(asked: Source, account: Account) -> Tree | None:
+def _tree_of_units(asked: Source, account: Account, ordered_by: str | None) -> Tree | None:
     """The tree of a table with a privacy unit: its units, and below them its rows."""
     if account.unit_column is None:
         return None
     most = max(MOST_OF_UNIT, account.neighbours.unit_rows or 0)
     key = (account.unit_column,)
-    return Tree(UNITS, (Link(asked.key, UNITS, key, key, most),))
+    order = "" if ordered_by is None else asked.column(ordered_by).name
+    return Tree(UNITS, (Link(asked.key, UNITS, key, key, most, (), order),))
+
+
+def _check_order(member: Member, name: str) -> None:
+    """Refuse an order column whose codes do not rise with its values.
+
+    Raises:
+        InvalidArgument: says what mends it.
+    """
+    attribute = member.domain.by_name.get(name)
+    if name in member.keys or attribute is None:
+        why = "numbered anew" if name in member.keys else "excluded"
+        raise InvalidArgument(f"ordered_by is {name!r}, which is {why} in linked tables: order by another column")
+    if attribute.kind != "bins" or attribute.is_read or attribute.other is not None:
+        raise InvalidArgument(
+            f"ordered_by is {name!r}, whose values are not in bins: order by a column of numbers or times, with "
+            f"CALL dp_domain({member.source.name!r}, {name!r}, lower := …, upper := …)"
+        )
 
 
 def _check_numbers(tree: Tree, link: Link, members: Mapping[str, Member]) -> None:

@@ -39,6 +39,7 @@ class Request:
         by: the user who asks; empty for the owner.
         linked: whether the release is of all tables that links lead to, or of whole privacy units.
         period: whose rows it is about, of a table of which each period has a budget.
+        ordered_by: of whole privacy units, the column by which rows of one follow each other.
     """
 
     table: str
@@ -56,6 +57,7 @@ class Request:
     by: str = ""
     linked: bool = False
     period: str | None = None
+    ordered_by: str | None = None
 
 
 @dataclass(frozen=True)

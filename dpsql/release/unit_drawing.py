@@ -3,6 +3,7 @@
     first child     what the unit's own slot says, else lent by a unit whose row above is like it
     second child    likewise, else lent by a unit whose first child and row above are like these
     later ones      lent as second children are, by the likeness of one of the children before
+    in order        of a link in order the two that follow each other, and chains from there (`dpsql.release.chains`)
     row of a role   what the unit's own slot says, else lent by a unit whose row above is like it
     numbers         inside their bins as `dpsql.release.inside_bins` draws, so rows of a table are the sum of them
 
@@ -11,9 +12,9 @@ Whose child a row is is decided while it is drawn. So keys that are numbered aft
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.tree import Link, Role
 from dpsql.core.unit_row import Below, Slot, UnitRow
+from dpsql.release.chains import Chains, Pairs, Parents, rising
 from dpsql.release.drawing import coded
 from dpsql.release.lending import LEVELS, LEVELS_OF_OTHERS, Lenders
 from dpsql.release.rule_drawing import Drawn, RuleDrawing
@@ -46,6 +48,7 @@ def draw_tables(
     most: Mapping[str, int],
     rules: Rules,
     ruling: RuleDrawing | None = None,
+    strict: Container[str] = frozenset(),
 ) -> dict[str, DrawnTable]:
     """The tables of a tree.
 
@@ -58,13 +61,14 @@ def draw_tables(
         most: how many rows each table may have.
         rules: what is allowed of the rows of each table, by their role.
         ruling: lets rows obey rules between rows; None where there are none.
+        strict: tables in order, of which no two rows of one parent have equal codes of the order column.
 
     Raises:
         TooManyRows: a table would have more.
     """
     levels = LEVELS if lenders is None else LEVELS_OF_OTHERS
     lenders = units if lenders is None else lenders
-    drawing = _Drawing(unit_row, units, lenders, levels, generator, progress, most, rules, ruling)
+    drawing = _Drawing(unit_row, units, lenders, levels, generator, progress, most, rules, ruling, strict)
     root = unit_row.slots[0]
     drawing.grow(root.table, drawing.own[0], np.arange(len(units)), None, np.full(len(units), -1))
     return drawing.tables
@@ -89,6 +93,7 @@ class _Drawing:
     most: Mapping[str, int]
     rules: Rules
     ruling: RuleDrawing | None
+    strict: Container[str]
     tables: dict[str, DrawnTable] = field(default_factory=dict)
     own: list[Codes] = field(init=False)
     there: list[npt.NDArray[np.bool_]] = field(init=False)
@@ -114,6 +119,7 @@ class _Drawing:
             raise TooManyRows
         domain = self.unit_row.extended(table)
         frame, columns = coded(domain, rows, self.generator), len(self.unit_row.members[table])
+        self._rise(table, frame, up)
         mine = {name: values for name, values in frame.items() if int(name[1:]) < columns}
         self.tables[table] = DrawnTable(rows[:, :columns], mine, up, role)
         below = self.unit_row.below(table)
@@ -126,7 +132,10 @@ class _Drawing:
             if sum(int(numbers.sum()) for numbers in (counts[Below(link)], *roles.values())) > self.most[link.child]:
                 raise TooManyRows
             parts = [self._of_role(link, role, rows, unit, numbers) for role, numbers in roles.items()]
-            parts.append(self._children(link, rows, unit, counts[Below(link)]))
+            if link.ordered_by:
+                parts.append(self._in_order(link, rows, unit, counts[Below(link)], counts[Below(link, before=True)]))
+            else:
+                parts.append(self._children(link, rows, unit, counts[Below(link)]))
             joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
             joined.append(np.repeat([*range(len(roles)), -1], [len(part[2]) for part in parts]))
             order = np.argsort(joined[2], kind="stable")  # of rows of one parent those with a role first
@@ -171,6 +180,61 @@ class _Drawing:
         if second is not None:
             self._later(rows, nth, up, above, unit, (upper, first, second))
         return rows, owner, up
+
+    def _in_order(
+        self, link: Link, above: Codes, unit: Codes, numbers: Codes, before: Codes
+    ) -> tuple[Codes, Codes, Codes]:
+        """Draw the rows of a link in order; see `_children`, and `Below.before`."""
+        first, second = (self.unit_row.slot_of(link.child, nth) for nth in (0, 1))
+        assert first is not None
+        assert second is not None
+        up = np.flatnonzero(numbers)
+        whose = unit[up]
+        rows, owner = np.zeros((0, self.own[first].shape[1]), np.int64), np.full(int(numbers.sum()), -1)
+        if not len(up):
+            return rows, owner, up
+        earlier, mine = self._firsts(first, above[up], whose)
+        own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
+        later = np.where(own[:, None], self.own[second][whose], 0)
+        chains = Chains(
+            self._pairs(link, first, second),
+            self._parents(link, above[up], numbers[up], before[up]),
+            self.generator,
+            self.progress.check,
+        )
+        rows, places = chains.draw(earlier, later, own)
+        owner[places] = mine
+        return rows, owner, np.repeat(up, numbers[up])
+
+    def _pairs(self, link: Link, first: int, second: int) -> Pairs:
+        """The units that lend rows of a link in order."""
+        upper = self.unit_row.slots[first].above
+        assert upper is not None
+        both = self.lending[upper] & self.lending[first] & self.lending[second]
+        earlier, above = self.lent[first][both], self.lent[upper][both]
+        later = self.lent[second][both]
+        if not both.any():  # nobody has two rows: those of which little is known follow each other
+            earlier = later = self._values(first, both)
+            above = np.zeros((len(earlier), self.lent[upper].shape[1]), np.int64)
+        members = self.unit_row.members
+        order = members[link.child].names.index(link.ordered_by)
+        before = len(members[link.parent]) + self.unit_row.below(link.parent).index(Below(link, before=True))
+        attribute = members[link.child].attributes[order]
+        return Pairs(earlier, later, above, before, order, attribute, link.child in self.strict)
+
+    @staticmethod
+    def _parents(link: Link, above: Codes, numbers: Codes, before: Codes) -> Parents:
+        starts = np.array(Below(link, before=True).starts)
+        return Parents(above, numbers, before, lambda rows: np.searchsorted(starts, rows, side="right") - 1)
+
+    def _rise(self, table: str, frame: dict[str, npt.NDArray[Any]], up: Codes | None) -> None:
+        """Let places inside bins of the order column rise with the rows of each parent, whose bins do."""
+        link = self.unit_row.tree.link_of.get(table)
+        if link is None or not link.ordered_by or up is None:
+            return
+        place = self.unit_row.members[table].names.index(link.ordered_by)
+        attribute, codes = self.unit_row.members[table].attributes[place], frame[f"c{place}"]
+        frame[f"t{place}"] = rising(attribute, codes, frame[f"t{place}"], up)
 
     def _later(
         self, rows: Codes, nth: Codes, up: Codes, above: Codes, unit: Codes, slots: tuple[int, int, int]

@@ -10,7 +10,8 @@ r"""Which marginals to measure, and the share of ρ for each: from public facts 
     weighted   each share by w^{2/3}, w the largest weight of what the marginal is a part of
     pull       where A > 0.1, 0.7 of the rule's Λ: the largest errors fall by a sixth, L1 stays
     left out   marginals of more than `max_cells`; in each order the largest ones while σ·cells > clip(0.7/A, 5, 10)·n̂,
-               or while more than `all_cells` remain; what an order leaves goes to the others
+               or while more than `all_cells` remain; what an order leaves goes to the others. Of weight w ≥ 9
+               it counts as of cells/w^{1/3} there, for its share has so much less noise
 
 Where there are ordered columns, whose neighbouring values a fit sees together (`dpsql.fitting.relaxed.smoothness`),
 more noise in each cell does less harm:
@@ -43,6 +44,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
+from dpsql.core.unit_row import FOLLOWING
 from dpsql.core.workload import Workload
 from dpsql.privacy.accounting import gaussian_variance
 
@@ -110,7 +112,11 @@ def allocate(
     chosen: list[tuple[Clique, Fraction]] = []
     for order, part in _order_shares(sorted(by_order), _first_share(error)).items():
         most = rows * (min(30.0, max(5.0, 1 / error)) if smooth else min(10.0, max(5.0, 0.7 / error)))
-        kept = by_order[order] if order == 1 else _keep(domain, by_order[order], neighbours, rho * part, most, room)
+        kept = (
+            by_order[order]
+            if order == 1
+            else _keep(domain, by_order[order], workload, neighbours, rho * part, most, room)
+        )
         for clique in set(by_order[order]) - set(kept):
             reasons[clique] = "too much noise for its cells, or more than all_cells: through its subsets"
         sizes = [domain.size(clique) for clique in kept]
@@ -119,10 +125,7 @@ def allocate(
         else:
             weights = _least_error(sizes, float(rho * part), neighbours, rows)
         if workload.weights:  # Σ w·σ under Σ 1/2σ² = ρ is least with ρ ∝ w^{2/3}
-            weights = [
-                w * Fraction(round(1000 * workload.weight(c) ** (2 / 3)), 1000)
-                for c, w in zip(kept, weights, strict=True)
-            ]
+            weights = [w * _factor(workload.weight(c)) for c, w in zip(kept, weights, strict=True)]
         if order > 2 and pair is not None:
             part = min(part, pair * len(kept))  # on average
         weights = [stepped(weight) for weight in weights]
@@ -147,6 +150,11 @@ def stepped(weight: Fraction) -> Fraction:
     [1024.0, 1024.0, 1217.748]
     """
     return Fraction(round(1000 * 2.0 ** (round(4 * math.log2(weight)) / 4)), 1000)
+
+
+def _factor(weight: float) -> Fraction:
+    """What the share of a marginal is multiplied by for its weight."""
+    return Fraction(round(1000 * weight ** (2 / 3)), 1000)
 
 
 def _drowned_above(*, smooth: bool) -> float:
@@ -231,17 +239,26 @@ def _first_share(error: float) -> Fraction:
 
 
 def _keep(
-    domain: Domain, cliques: Sequence[Clique], neighbours: Neighbours, rho: Fraction, most: float, room: int
+    domain: Domain,
+    cliques: Sequence[Clique],
+    workload: Workload,
+    neighbours: Neighbours,
+    rho: Fraction,
+    most: float,
+    room: int,
 ) -> list[Clique]:
     """The cliques of one order worth measuring: the largest ones are dropped while their σ·cells exceeds `most`."""
-    kept = sorted(cliques, key=lambda clique: (domain.size(clique), clique))
+
+    def counted(clique: Clique) -> float:
+        weight = workload.weight(clique)
+        return domain.size(clique) / (weight ** (1 / 3) if weight >= FOLLOWING else 1.0)
+
+    kept = sorted(cliques, key=lambda clique: (counted(clique), clique))
     cells = sum(domain.size(clique) for clique in kept)
     while kept:
-        largest = domain.size(kept[-1])
-        if noise(neighbours, rho / len(kept)) * largest <= most and cells <= room:
+        if noise(neighbours, rho / len(kept)) * counted(kept[-1]) <= most and cells <= room:
             break
-        kept.pop()
-        cells -= largest
+        cells -= domain.size(kept.pop())
     return kept
 
 

@@ -14,7 +14,7 @@ from dpsql.core.unit_row import number_of_children
 from dpsql.evidence.likely_numbers import likely_numbers
 
 STDDEV = 30.0
-NUMBER = number_of_children(Link("visits", "patients", ("pid",), ("pid",)), "n")
+NUMBER = number_of_children(Link("visits", "patients", ("pid",), ("pid",)).starts, "n")
 DOMAIN = Domain((NUMBER, Attribute("sex", "INTEGER", "values", ("0", "1"))))
 UNITS = [8_000, 6_000, 3_000, 1_000, 300]
 

@@ -585,6 +585,12 @@ DEFECTS = (
     Defect("numbers of rows are told as if rows with a role were none", "dpsql/books/tables/links.py", "min(member.link.most_rows, _MOST_NUMBER)", "min(member.link.most, _MOST_NUMBER)", ("tests/linked/test_told_roles.py",)),
     Defect("rows below a role are not measured, and nobody is told", "dpsql/release/quality.py", "        if below:\n", "        if False:\n", ("tests/linked/test_told_roles.py",)),
     Defect("a computed column is called a key where a role reads it", "dpsql/evaluation/roles.py", "        if name in computed:\n", "        if False:\n", ("tests/linked/test_told_roles.py",)),
+    # rows in order
+    Defect("which two rows of a unit are seen depends on other units", "dpsql/engines/duckdb/unit_rows.py", "OR whole = 1) OVER (PARTITION BY up)", "OR whole = 1) OVER ()", ("tests/linked/test_order.py",)),
+    Defect("every two rows of a unit that follow each other are counted", "dpsql/engines/duckdb/unit_rows.py", "\"nth - pick + 1\"", "\"1 + (nth > pick)::INTEGER\"", ("tests/linked/test_order.py",)),
+    Defect("rows of a unit are seen in the order of a digest where one is said", "dpsql/engines/duckdb/unit_rows.py", "_ordered(code, exp.column(\"at\"), shuffled.copy())", "_ordered(shuffled.copy())", ("tests/linked/test_order.py",)),
+    Defect("a chain has one year twice where no unit has", "dpsql/release/chains.py", "(pairs.strict & (parents.numbers <= self._regular)).astype(np.int64)", "0 * parents.numbers", ("tests/linked/test_order.py",)),
+    Defect("rows are moved along a column of which a fact is stated", "dpsql/release/members.py", "        _refuse_of_order(members, books, table)\n", "", ("tests/linked/test_order.py",)),
     # what was read off the rows of tables below and above
     Defect("a linked release hides what was read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "        for table in tables_of(linked):\n            held", "        for table in tables_of(linked)[:1]:\n            held", ("tests/linked/test_looked.py",)),
     Defect("a linked release hides facts that were read off the rows of its other tables", "dpsql/books/tables/owner_facts.py", "for table in tables_of(linked) for one in", "for table in tables_of(linked)[:1] for one in", ("tests/linked/test_looked.py",)),

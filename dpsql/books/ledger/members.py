@@ -46,7 +46,8 @@ class Member:
         link = self.link
         keys = {"key": list(link.key), "references": list(link.references)}
         roles = [[role.name, role.where, role.always] for role in link.roles]
-        return facts | {"parent": link.parent, **keys, "most": link.most} | ({"roles": roles} if roles else {})
+        order = {"ordered_by": link.ordered_by} if link.ordered_by else {}
+        return facts | {"parent": link.parent, **keys, "most": link.most} | ({"roles": roles} if roles else {}) | order
 
 
 def member_from(source: str, stated: Mapping[str, Any]) -> Member:
@@ -55,7 +56,7 @@ def member_from(source: str, stated: Mapping[str, Any]) -> Member:
     if "parent" in stated:
         keys = tuple(stated["key"]), tuple(stated["references"])
         roles = tuple(Role(*role) for role in stated.get("roles", ()))
-        link = Link(source, stated["parent"], *keys, stated["most"], roles)
+        link = Link(source, stated["parent"], *keys, stated["most"], roles, stated.get("ordered_by", ""))
     unit = stated.get("unit_column"), stated.get("unit_type")
     return Member(source, stated["account"], link, *unit, stated["unit_rows"])
 

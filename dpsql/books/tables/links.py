@@ -306,7 +306,8 @@ def described(member: Member) -> str:
     link = member.link
     keys = ", ".join(link.key), ", ".join(link.references)
     roles = "".join(f", {role}" for role in link.roles)
-    return f"linked to {link.parent!r} (key {keys[0]}, references {keys[1]}, most {link.most}{roles}{bound})"
+    order = f", ordered_by {link.ordered_by}" if link.ordered_by else ""
+    return f"linked to {link.parent!r} (key {keys[0]}, references {keys[1]}, most {link.most}{order}{roles}{bound})"
 
 
 def remove_member(books: Books, source: str, reason: str) -> None:

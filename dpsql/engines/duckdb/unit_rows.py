@@ -2,6 +2,7 @@
 
     coded_t   =  SELECT codes, keys, md5(secret ‖ all stored columns) AS content FROM t           (every member t)
     rows_t    =  coded_t JOIN parents ON key = references,   n-th of its parent and role by md5(content ‖ alike)
+                 of a link in order: first the row of least digest of those with one after it, second the one after it
     role      =  that whose codes the row has, of the first such row of its parent in that order; 0 of all others
     parents   =  rows of the table above with keys that are not NULL, of those with equal keys the first by content
                  (units of a table with a privacy unit: its values that are not NULL, each once)
@@ -30,7 +31,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Clique
 from dpsql.core.marginal import Marginal
 from dpsql.core.tree import UNITS, Link, Role
-from dpsql.core.unit_row import UnitRow
+from dpsql.core.unit_row import Below, UnitRow
 from dpsql.engines.duckdb.codes import Codes, sum_of
 from dpsql.engines.duckdb.counting import DuckDBCounter, constant_errors
 from dpsql.engines.duckdb.types import filled
@@ -145,6 +146,8 @@ class UnitCounter(DuckDBCounter):
         keys: list[exp.Expr] = [exp.alias_(content_of(source, self._secret), "content")]
         if (link := tree.link_of.get(table)) is not None:
             keys += self._keys_of(link, table, "key")
+            if link.ordered_by:
+                keys.append(exp.column(link.ordered_by, quoted=True).as_("at"))
         for place, below in enumerate(tree.children(table)):
             keys += self._keys_of(below, table, f"down{place}_")
         coded = self._create(query.select(*keys))
@@ -193,6 +196,8 @@ class UnitCounter(DuckDBCounter):
         found = found.join(parents.subquery("parents"), on=exp.and_(*equal))
         shuffled = exp.func("md5", exp.DPipe(this=exp.column("content"), expression=_salt()), dialect="duckdb")
         placed = exp.select("*", exp.Window(this=exp.RowNumber()).as_("id"))
+        if link.ordered_by:
+            return self._in_order(link, shuffled, found)
         if not link.roles:
             return placed.select(_in_parent(shuffled).as_("place")).from_(found.subquery("found"))
         able = exp.select("*", self._able(link).as_("able")).from_(found.subquery("found"))
@@ -200,6 +205,23 @@ class UnitCounter(DuckDBCounter):
         role = exp.case().when(first, exp.column("able")).else_("0")
         cast = exp.select("*", role.as_("role")).from_(able.subquery("able"))
         return placed.select(_in_parent(shuffled, "role").as_("place")).from_(cast.subquery("cast"))
+
+    def _in_order(self, link: Link, shuffled: exp.Expr, found: exp.Select) -> exp.Select:
+        """The rows of a link in order: two that follow each other have the places 1 and 2; see `before` in `core`.
+
+        The order is that of codes, so that NULL is last, then of values and of the digest. The digest alone chooses the
+        earlier row among those that have one after them, or the only one. So all depends on rows of one parent.
+        """
+        code = exp.column(f"c{self._unit_row.members[link.child].names.index(link.ordered_by)}")
+        numbers = exp.select(
+            "*", shuffled.as_("drawn"), _in_parent(_ordered(code, exp.column("at"), shuffled.copy())).as_("nth")
+        )
+        numbered = numbers.select(_PAIR["all"].copy().as_("whole")).from_(found.subquery("found"))
+        chosen = exp.select("*", _PAIR["first"].copy().as_("pick")).from_(numbered.subquery("numbered"))
+        placed = exp.select("*", exp.Window(this=exp.RowNumber()).as_("id"))
+        for name in ("place", "before"):
+            placed = placed.select(_PAIR[name].copy().as_(name))
+        return placed.from_(chosen.subquery("chosen"))
 
     def _able(self, link: Link) -> exp.Expr:
         """The number of the role whose codes a row has, 0 without one; no row has those of two."""
@@ -231,12 +253,9 @@ class UnitCounter(DuckDBCounter):
             for place, attribute in enumerate(attributes[:own]):
                 codes.append(_code(exp.column(f"c{place}", table=f"s{number}"), f"s{number}", attribute))
             for below, attribute in zip(unit_row.below(slot.table), attributes[own:], strict=True):
-                counts, name = exp.select("up", exp.Count(this=exp.Star()).as_("n")), f"n{len(codes)}"
-                counts = counts.from_(rows[below.link.child].copy()).group_by("up")
-                if below.link.roles:
-                    counts = counts.where(_has_role(below.link, below.role))
+                counts, name = _counts(below, rows[below.link.child]), f"n{len(codes)}"
                 query = query.join(counts.subquery(name), on=_equal("up", name, "id", f"s{number}"), join_type="left")
-                codes.append(_code(_bin(exp.column("n", table=name), below.counted.starts), f"s{number}", attribute))
+                codes.append(_code(_bin(exp.column("n", table=name), below.starts), f"s{number}", attribute))
         return query.select(*(code.as_(name) for code, name in zip(codes, self._names, strict=True)))
 
 
@@ -244,6 +263,26 @@ _NOT_READ: Final = (
     "DuckDB did not read every row of {0!r} once, so nothing is released of it; what was charged is kept: close the "
     "database, open it again, and the same call goes on"
 )
+
+
+_PAIR: Final[dict[str, exp.Expr]] = {
+    name: exp.maybe_parse(text, dialect="duckdb")
+    for name, text in {
+        "all": "count(*) OVER (PARTITION BY up)",
+        "first": "arg_min(nth, drawn) FILTER (WHERE nth < whole OR whole = 1) OVER (PARTITION BY up)",
+        "place": "nth - pick + 1",
+        "before": "pick - 1",
+    }.items()
+}
+"""Of the rows of one parent: how many there are, which is the earlier of two, and what follows for each."""
+
+
+def _counts(below: Below, rows: exp.Table) -> exp.Select:
+    """How many rows are below each row above that has some; of a link in order, how many before two of them."""
+    if below.before:
+        return exp.select("up", exp.column("before").as_("n")).from_(rows.copy()).where(_nth("", 0))
+    counts = exp.select("up", exp.Count(this=exp.Star()).as_("n")).from_(rows.copy()).group_by("up")
+    return counts.where(_has_role(below.link, below.role)) if below.link.roles else counts
 
 
 def _template(child: str, parent: str) -> str:
@@ -264,9 +303,9 @@ def _number_in(*columns: str, order: Sequence[str] = ()) -> exp.Window:
     return exp.Window(this=exp.RowNumber(), partition_by=[exp.column(name) for name in columns], order=by)
 
 
-def _in_parent(order: exp.Expr, *among: str) -> exp.Window:
+def _in_parent(order: exp.Order | exp.Expr, *among: str) -> exp.Window:
     """The number of a row among those of its parent, that are equal in further columns."""
-    by = _ordered(order)
+    by = order if isinstance(order, exp.Order) else _ordered(order)
     return exp.Window(this=exp.RowNumber(), partition_by=[exp.column(name) for name in ("up", *among)], order=by)
 
 
@@ -276,8 +315,8 @@ def _has_role(link: Link, role: Role | None, table: str = "") -> exp.EQ:
     return exp.EQ(this=exp.column("role", table=table or None), expression=exp.Literal.number(number))
 
 
-def _ordered(by: exp.Expr) -> exp.Order:
-    return exp.Order(expressions=[exp.Ordered(this=by)])
+def _ordered(*by: exp.Expr) -> exp.Order:
+    return exp.Order(expressions=[exp.Ordered(this=one) for one in by])
 
 
 def _salt() -> exp.Expr:
@@ -291,7 +330,7 @@ def _equal(one: str, table: str, other: str, of: str) -> exp.EQ:
 
 
 def _nth(table: str, nth: int) -> exp.EQ:
-    return exp.EQ(this=exp.column("place", table=table), expression=exp.Literal.number(nth + 1))
+    return exp.EQ(this=exp.column("place", table=table or None), expression=exp.Literal.number(nth + 1))
 
 
 def _bin(number: exp.Expr, starts: Sequence[int]) -> exp.Expr:
