@@ -35,6 +35,7 @@ class Lenders:
         self._keys, self._values, self._levels, self._generator = keys, values, levels, generator
         weights = [_told(keys[:, place], values) for place in range(keys.shape[1])] if len(keys) else []
         self._order = sorted(range(len(weights)), key=lambda place: -weights[place])
+        self._indexes: dict[int, _Index] = {}
 
     def lend(self, wanted: Codes, levels: Sequence[float] | None = None) -> Codes:
         """What a lender that is as alike as there is any lends to each row; of other levels where some are given."""
@@ -48,28 +49,57 @@ class Lenders:
             columns = self._order[: max(1, round(part * len(self._order)))]
             if not len(left):
                 break
-            mine, theirs = _packed(self._keys[:, columns], wanted[left][:, columns])
-            order = np.argsort(mine, kind="stable")
-            low = np.searchsorted(mine[order], theirs)
-            high = np.searchsorted(mine[order], theirs, side="right")
+            index = self._index(columns)
+            low, high = index.alike(wanted[left][:, columns])
             alike = high > low
             drawn = low + (self._generator.random(len(left)) * (high - low)).astype(np.int64)
-            chosen[left[alike]] = order[drawn[alike]]
+            chosen[left[alike]] = index.order[drawn[alike]]
             left = left[~alike]
         return chosen
 
+    def _index(self, columns: Sequence[int]) -> _Index:
+        """The lenders by the first columns of `_order`; made once, for a chain asks for each of its rows."""
+        if len(columns) not in self._indexes:
+            self._indexes[len(columns)] = _Index(self._keys[:, columns])
+        return self._indexes[len(columns)]
 
-def _packed(keys: Codes, wanted: Codes) -> tuple[Codes, Codes]:
-    """One number for each row of both, the same for the same codes."""
-    whole = np.concatenate([keys, wanted])
-    packed, largest = np.zeros(len(whole), np.int64), 1
-    for place in range(whole.shape[1]):
-        wide = int(whole[:, place].max(initial=0)) + 1
-        if largest * wide > _LARGEST_KEY:
-            packed = np.unique(packed, return_inverse=True)[1].astype(np.int64)
-            largest = int(packed.max(initial=0)) + 1
-        packed, largest = packed * wide + whole[:, place], largest * wide
-    return packed[: len(keys)], packed[len(keys) :]
+
+class _Index:
+    """Lenders in the order of some of their columns, so that those with the same codes stand together.
+
+    Args:
+        keys: the codes, shape (lenders, columns); of one lender at least.
+
+    Attributes:
+        order: the numbers of the lenders.
+    """
+
+    def __init__(self, keys: Codes) -> None:
+        self._wide = keys.max(axis=0) + 1
+        self._distinct: list[Codes | None] = []  # numbers of the columns before one, where these are numbered anew
+        packed, largest = np.zeros(len(keys), np.int64), 1
+        for place, wide in enumerate(self._wide.tolist()):
+            distinct = None
+            if largest * wide > _LARGEST_KEY:
+                distinct, places = np.unique(packed, return_inverse=True)
+                packed, largest = places.astype(np.int64), len(distinct)
+            self._distinct.append(distinct)
+            packed, largest = packed * wide + keys[:, place], largest * wide
+        self.order = np.argsort(packed, kind="stable")
+        self._packed = packed[self.order]
+
+    def alike(self, wanted: Codes) -> tuple[Codes, Codes]:
+        """Of each row the part of `order` whose lenders have the same codes: where it starts, and where it ends."""
+        packed, is_there = np.zeros(len(wanted), np.int64), (wanted < self._wide).all(axis=1)
+        for place, (wide, distinct) in enumerate(zip(self._wide.tolist(), self._distinct, strict=True)):
+            if distinct is not None:
+                places = np.minimum(np.searchsorted(distinct, packed), len(distinct) - 1)
+                is_there &= distinct[places] == packed
+                packed = places
+            packed = packed * wide + np.minimum(wanted[:, place], wide - 1)
+        low = np.searchsorted(self._packed, packed)
+        high = np.searchsorted(self._packed, packed, side="right")
+        return low, np.where(is_there, high, low)
 
 
 def _told(key: Codes, values: Codes) -> float:
