@@ -590,6 +590,7 @@ DEFECTS = (
     Defect("every two rows of a unit that follow each other are counted", "dpsql/engines/duckdb/unit_rows.py", "\"nth - pick + 1\"", "\"1 + (nth > pick)::INTEGER\"", ("tests/linked/test_order.py",)),
     Defect("rows of a unit are seen in the order of a digest where one is said", "dpsql/engines/duckdb/unit_rows.py", "_ordered(code, exp.column(\"at\"), shuffled.copy())", "_ordered(shuffled.copy())", ("tests/linked/test_order.py",)),
     Defect("a chain has one year twice where no unit has", "dpsql/release/chains.py", "(pairs.strict & (parents.numbers <= self._regular)).astype(np.int64)", "0 * parents.numbers", ("tests/linked/test_order.py",)),
+    Defect("rows are in the order that a session sorts by", "dpsql/engines/duckdb/unit_rows.py", "exp.Ordered(this=one, desc=False)", "exp.Ordered(this=one)", ("tests/linked/test_order.py",)),
     Defect("a unit lends to rows that are not like it", "dpsql/release/lending.py", "is_there &= distinct[places] == packed", "is_there &= distinct[places] >= 0", ("tests/linked/test_lending.py",)),
     Defect("units that lend are put into order for each row of a chain", "dpsql/release/lending.py", "if len(columns) not in self._indexes:", "if True:", ("tests/linked/test_lending.py",)),
     Defect("rows are moved along a column of which a fact is stated", "dpsql/release/members.py", "        _refuse_of_order(members, books, table)\n", "", ("tests/linked/test_order.py",)),

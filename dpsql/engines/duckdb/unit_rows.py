@@ -299,7 +299,7 @@ def _first_of_key(names: Sequence[str]) -> exp.Expr:
 
 def _number_in(*columns: str, order: Sequence[str] = ()) -> exp.Window:
     """The number of a row among those that are equal in some columns."""
-    by = exp.Order(expressions=[exp.Ordered(this=exp.column(name)) for name in order]) if order else None
+    by = _ordered(*map(exp.column, order)) if order else None
     return exp.Window(this=exp.RowNumber(), partition_by=[exp.column(name) for name in columns], order=by)
 
 
@@ -316,7 +316,8 @@ def _has_role(link: Link, role: Role | None, table: str = "") -> exp.EQ:
 
 
 def _ordered(*by: exp.Expr) -> exp.Order:
-    return exp.Order(expressions=[exp.Ordered(this=one) for one in by])
+    """Rising, whatever the session's `default_order` is."""
+    return exp.Order(expressions=[exp.Ordered(this=one, desc=False) for one in by])
 
 
 def _salt() -> exp.Expr:
