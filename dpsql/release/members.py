@@ -183,7 +183,8 @@ def look_up_members(books: Books, asked: Source, account: Account, ordered_by: s
     if linked is not None and ordered_by is not None:
         raise InvalidArgument(
             f"ordered_by is {ordered_by!r}, but {asked.name!r} is a linked table, whose order its owner says with the "
-            "link: leave it out, and say CALL dp_link('child', 'parent', ordered_by := …) before anything is charged"
+            "link: leave it out. While nothing is charged, db.unprotect('child', reason) takes a link back, and "
+            "CALL dp_link('child', 'parent', ordered_by := …) links the table in order"
         )
     tree = linked or _tree_of_units(asked, account, ordered_by)
     if tree is None:
@@ -226,8 +227,9 @@ def _check_order(member: Member, name: str) -> None:
         raise InvalidArgument(f"ordered_by is {name!r}, which is {why} in linked tables: order by another column")
     if attribute.kind != "bins" or attribute.is_read or attribute.other is not None:
         raise InvalidArgument(
-            f"ordered_by is {name!r}, whose values are not in bins: order by a column of numbers or times, with "
-            f"CALL dp_domain({member.source.name!r}, {name!r}, lower := …, upper := …)"
+            f"ordered_by is {name!r}, whose values are not in bins. Of numbers or times "
+            f"CALL dp_domain({member.source.name!r}, {name!r}, lower := …, upper := …) makes them; else order by "
+            "another column"
         )
 
 

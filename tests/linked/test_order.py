@@ -302,12 +302,21 @@ def test_visits_of_a_patient_follow_each_other():
             db.synthesize("patients", 2.0, linked=True)
 
 
+def test_a_table_that_is_linked_without_an_order_gets_one_as_the_message_says():
+    with dpsql.connect() as db:
+        tree(db, most=6)
+        with pytest.raises(InvalidArgument, match=r"db\.unprotect\('child', reason\) takes a link back"):
+            db.synthesize("visits", 1.0, linked=True, ordered_by="day")
+        with pytest.raises(InvalidArgument, match="that is said once"):
+            db.link("visits", "patients", ordered_by="day")
+        db.unprotect("visits", "its rows have an order")
+        assert db.link("visits", "patients", most=6, ordered_by="day").ordered_by == "day"
+
+
 def test_what_is_no_order_is_refused_in_words():
     with dpsql.connect() as db:
         tree(db, most=6, ordered_by="ward")
-        with pytest.raises(
-            InvalidArgument, match="whose values are not in bins: order by a column of numbers or times"
-        ):
+        with pytest.raises(InvalidArgument, match=r"whose values are not in bins\. Of numbers or times CALL dp_domain"):
             db.synthesize("patients", 1.0, linked=True)
     for given_link, words in (
         ({"ordered_by": "pid"}, "the key, in which all rows of one row above are alike"),
