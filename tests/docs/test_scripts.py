@@ -41,6 +41,7 @@ LONG = {
     "cold": "--worker 1000 1",
     "counting_cost": "--rows 50000",
     "growth": """--worker {"rows":1000,"columns":4,"relaxed_rows":16,"marginals":2}""",
+    "orders": "visits 10",
     "postgres": "--times 1",
     "postgres_shapes": "--share 0.003",
     "prior": "--epsilon 1 --runs 1",
@@ -60,7 +61,7 @@ ELSEWHERE = {
 }
 AS_MODULES = {
     *("counting_cost", "first_table", "many_columns", "postgres", "sandbox_cost", "service_cancel", "service_load"),
-    *("postgres_shapes", "spark"),
+    *("orders", "postgres_shapes", "spark"),
 }
 
 
