@@ -197,6 +197,8 @@ ARGUMENTS: Final = frozenset(
         "reuse",
         "release",
         "linked",
+        "period",
+        "ordered_by",
         "chart",
         "assume_rows",
         "max_error",
