@@ -352,7 +352,7 @@ def test_postgres_own_questions(served):
         assert connection.execute("SELECT count(*) > 100 FROM pg_catalog.pg_get_keywords()").fetchone() == (True,)
         assert connection.execute(
             "SELECT pronargs, proargnames[2] FROM pg_proc WHERE proname = 'dp_query'"
-        ).fetchone() == (6, "epsilon")
+        ).fetchone() == (7, "epsilon")
         assert connection.execute(
             "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'l'"
         ).fetchone() == ("bigint[]",)

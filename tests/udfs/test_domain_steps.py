@@ -73,6 +73,10 @@ SHOWN = {
         "[2024-02-29 00:00:00, 2024-03-01 00:00:00)",
         "2024-03-01 00:00:00",
     ],
+    "'zone', lower := '2024-02-28 23:00:00-01', upper := '2024-03-01 12:00:00+00', every := 'month'": [
+        "[2024-02-29 00:00:00+00, 2024-03-01 00:00:00+00)",
+        "[2024-03-01 00:00:00+00, 2024-03-01 12:00:00+00]",
+    ],
 }
 
 
@@ -86,7 +90,6 @@ REFUSED = {
     "'day', lower := '2024-01-01', upper := '2024-12-31', every := 'fortnight'": "say 'hour', 'day', 'week'",
     "'day', lower := '2024-01-01', upper := '2024-12-31', every := 'hour'": "is a DATE",
     "'day', lower := '2024-01-01', upper := '2024-12-31', every := 'month', bins := 3": "leave bins and scale out",
-    "'zone', lower := '2024-01-01', upper := '2024-12-31', every := 'month'": "say it of DATE or TIMESTAMP",
     "'seen', lower := '0001-01-01', upper := '9999-12-31', every := 'hour'": "say a longer one",
     "'day', lower := '2024-01-01', upper := '2024-12-31', scale := 'log'": "no number",
     "'whole', lower := -1, upper := 9, scale := 'log'": "a lower bound of 0 or more",
