@@ -113,9 +113,6 @@ class DpProtect(SqlFunction):
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
 
-_OF_PERIODS = (("period", None), ("by", None))
-
-
 def check_shared(arguments: Mapping[str, Any]) -> None:
     """Refuse a budget beside that of the account that is shared.
 
@@ -127,7 +124,8 @@ def check_shared(arguments: Mapping[str, Any]) -> None:
         ("delta", None),
         ("neighbours", "add_remove"),
         ("enums", False),
-        *_OF_PERIODS,
+        ("period", None),
+        ("by", None),
     ):
         if arguments[name] != default:
             raise InvalidArgument(

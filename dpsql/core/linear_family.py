@@ -114,6 +114,15 @@ class LinearFamily:
         """The largest weight as it was written, s·W: what errors are measured in."""
         return float(self.step) * self.largest
 
+    def terms(self, group: int) -> list[tuple[int, int]]:
+        """The cells of a group that weigh something, with their weights in steps.
+
+        >>> LinearFamily(("a",), np.array([2, 0, -1]), np.array([0, 0, 0]), 1, Fraction(1)).terms(0)
+        [(0, 2), (2, -1)]
+        """
+        cells = np.flatnonzero((self.groups == group) & (self.weights != 0))
+        return [(int(cell), int(self.weights[cell])) for cell in cells]
+
     def named(self) -> dict[str, Any]:
         """What it is, as a report says it beside its digest: the books have the answers in steps."""
         return {"query": self.text, "step": float(self.step), "count": self.count, "groups": list(self.labels)}

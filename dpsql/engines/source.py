@@ -117,10 +117,7 @@ class Source:
 
 def _rows_of(table: exp.Table, period: Period) -> exp.Subquery:
     """The rows of a period; one whose column is NULL is in none."""
-    column = exp.column(period.column, quoted=True)
-    begin, end = (exp.cast(exp.Literal.string(moment), period.type, dialect="duckdb") for moment in period.ends)
-    within = exp.and_(exp.GTE(this=column, expression=begin), exp.LT(this=column.copy(), expression=end))
-    return exp.select("*").from_(table).where(within).subquery("rows_of_period")
+    return exp.select("*").from_(table).where(period.predicate, dialect="duckdb").subquery("rows_of_period")
 
 
 def written_alike(source: Source, column: str) -> str:

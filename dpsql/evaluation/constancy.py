@@ -54,7 +54,6 @@ _ORDERS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 WRITTEN: Final = "dpsql_written"  # of an expression of ours: the user's
 _CLOCK_PARTS: Final = {"hour": 3600, "minute": 60, "second": 1}
-_TIMES: Final = ("TIMESTAMP", "TIMESTAMPNTZ", "TIME")
 _FORMATS: Final = dict.fromkeys("aAwudbBmyYGVUWjxDFe", 86_400) | {"H": 3600, "I": 3600, "p": 3600, "M": 60, "S": 1}
 _DATE_PARTS: Final = frozenset(
     {
@@ -150,7 +149,7 @@ def _period_of(column: exp.Column) -> int:
             step = min(step, step_of(zone))
         elif type(node) is exp.Cast and node.to.is_type("DATE"):
             return step
-        elif not isinstance(node, exp.Paren) and not (type(node) is exp.Cast and node.to.is_type(*_TIMES)):
+        elif not isinstance(node, exp.Paren) and not (type(node) is exp.Cast and node.to.is_type("TIME")):
             return step if _is_compared(value) else min(step, _period_of_function(node))
         value = node
     return 0

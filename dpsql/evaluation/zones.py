@@ -18,6 +18,7 @@ from sqlglot import exp
 
 QUARTER: Final = 900
 """Seconds of which offsets have been multiples everywhere since 1972."""
+_UTC: Final = "UTC"
 _DAY: Final = 86_400
 _HOUR: Final = 3600
 _YEARS: Final = range(1970, 2038)
@@ -29,7 +30,7 @@ def zone_of(node: exp.Expr | None, value: exp.Expr) -> str | None:
     `value::TIMESTAMP` shows that of UTC, the time zone of all evaluations.
     """
     if type(node) is exp.Cast and node.to.is_type("TIMESTAMP", "TIMESTAMPNTZ"):
-        return "UTC"
+        return _UTC
     if isinstance(node, exp.AtTimeZone) and node.this is value:
         zone = node.args.get("zone")
     elif isinstance(node, exp.Anonymous) and node.name.lower() == "timezone" and len(node.expressions) == 2:
@@ -66,7 +67,7 @@ def step_of(zone: str) -> int:
     [86400, 3600, 1800, 900, 900]
     """
     try:
-        clock = ZoneInfo(zone)
+        clock = UTC if zone == _UTC else ZoneInfo(zone)  # a system without zones has this one
     except (KeyError, ValueError, OSError):
         return QUARTER
     noons = (datetime(year, month, 15, 12, tzinfo=UTC) for year in _YEARS for month in range(1, 13))

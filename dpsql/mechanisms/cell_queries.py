@@ -86,8 +86,7 @@ def worth(query: Query, weight: float) -> list[tuple[tuple[Family, int], float]]
     family, place = query
     if not isinstance(family, LinearFamily):
         return [((family, place), weight)]
-    cells = np.flatnonzero((family.groups == place) & (family.weights != 0))
-    return [((family.clique, int(cell)), weight * float(family.weights[cell]) / family.span) for cell in cells]
+    return [((family.clique, cell), weight * steps / family.span) for cell, steps in family.terms(place)]
 
 
 def conjunctions_of(queries: Iterable[tuple[Query, float]]) -> tuple[list[tuple[Family, int]], list[float]]:

@@ -151,3 +151,14 @@ def test_every_type_of_timestamps_has_a_calendar(kind, monkeypatch):
         sql = "SELECT date_trunc('month', seen) AS k, count(*) AS n FROM t GROUP BY k ORDER BY k"
         found = db.sql("SELECT n FROM dp_query(?, epsilon := 1)", [sql]).fetchall()
         assert [n for (n,) in found] == [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 30]
+
+
+def test_a_system_without_zones_has_utc(monkeypatch):
+    """Parts of times without a zone are taken by days as ever; of clocks by quarters of an hour."""
+
+    def unknown(zone):
+        raise KeyError(zone)
+
+    monkeypatch.setattr("dpsql.evaluation.zones.ZoneInfo", unknown)
+    assert step_of.__wrapped__("UTC") == 86_400
+    assert step_of.__wrapped__("Europe/Berlin") == 900

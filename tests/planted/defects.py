@@ -59,7 +59,7 @@ DEFECTS = (
     Defect("a unit moves drawn linear queries as one row", "dpsql/privacy/selection.py", "factors, most = [], cell * _ONE", "factors, most = [], _ONE", ("tests/mechanisms/test_linear_draws.py",)),
     Defect("drawn linear queries are not divided by their span", "dpsql/privacy/selection.py", "self._alike(families, lambda family: family.span)", "self._alike(families, lambda family: 1)", ("tests/mechanisms/test_linear_draws.py",)),
     Defect("scores of drawn linear queries overflow", "dpsql/privacy/selection.py", "np.clip(exact.counts, -most, most)", "exact.counts", ("tests/mechanisms/test_linear_draws.py",)),
-    Defect("a record gains by a linear query's largest weight", "dpsql/mechanisms/cell_queries.py", "weight * float(family.weights[cell]) / family.span)", "weight * float(family.weights[cell]) / family.largest)", ("tests/mechanisms/test_linear_draws.py",)),
+    Defect("a record gains by a linear query's largest weight", "dpsql/mechanisms/cell_queries.py", "weight * steps / family.span)", "weight * steps / family.largest)", ("tests/mechanisms/test_linear_draws.py",)),
     # noise
     Defect("half the variance", "dpsql/privacy/distributions.py", "return discrete_gaussian(scale, count, entropy)", "return discrete_gaussian(scale / 2, count, entropy)", QUESTIONS),
     Defect("no noise", "dpsql/privacy/distributions.py", "return discrete_gaussian(scale, count, entropy)", "return 0 * discrete_gaussian(scale, count, entropy)", QUESTIONS),
@@ -87,8 +87,8 @@ DEFECTS = (
     Defect("the ledger lets any sum pass after a release with a delta", "dpsql/privacy/rules.py", "enough = spent is not None and int(spent) <= whole", "enough = spent is None or int(spent) <= whole", LEDGER),
     # rows of a period
     Defect("rows of all periods are read", "dpsql/engines/source.py", "        return table if self.period is None else _rows_of(table, self.period)\n", "        return table\n", PERIODS),
-    Defect("a row without a day is in every period", "dpsql/engines/source.py", "    return exp.select(\"*\").from_(table).where(within)", "    within = exp.or_(within, exp.Is(this=column.copy(), expression=exp.null()))\n    return exp.select(\"*\").from_(table).where(within)", PERIODS),
-    Defect("the first moment of a period is in the one before, too", "dpsql/engines/source.py", "exp.LT(this=column.copy(), expression=end))", "exp.LTE(this=column.copy(), expression=end))", PERIODS),
+    Defect("a row without a day is in every period", "dpsql/engines/source.py", "where(period.predicate, dialect", "where(f'{period.predicate} OR {quote(period.column)} IS NULL', dialect", PERIODS),
+    Defect("the first moment of a period is in the one before, too", "dpsql/core/period.py", "AND {name} < {end}", "AND {name} <= {end}", PERIODS),
     Defect("the session's time zone says the period", "dpsql/core/period.py", '"TIMESTAMP_MS")', '"TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE")', PERIODS),
     Defect("a week begins on a Sunday", "dpsql/core/period.py", "date.fromisocalendar(year, week, 1)", "date.fromisocalendar(year, week, 1) - timedelta(days=1)", ("tests/core/test_period.py", *PERIODS)),
     Defect("all periods have one account", "dpsql/engines/source.py", "return self.table_key if self.period is None else", "return self.table_key if self.period is not None else", PERIODS),
@@ -99,7 +99,7 @@ DEFECTS = (
     Defect("the ledger lets the budget of a period begin anew", "dpsql/privacy/rules.py", "    if table_of(source) in state.periods:\n        raise", "    if False:\n        raise", PERIODS),
     Defect("the ledger opens a period with any epsilon", "dpsql/privacy/rules.py", "    if any(facts[name] != whole[name] for name in _LIKE_THE_TABLE):\n", "    if False:\n", PERIODS),
     Defect("periods of a table that is retired are charged", "dpsql/books/ledger/accounts.py", "retired=own.retired or whole.retired)", "retired=own.retired)", PERIODS),
-    Defect("what the ledger says of periods is not compared", "dpsql/books/ledger/chain.py", "        if state.periods.get(source) != periods.get(source):\n", "        if False:\n", PERIODS),
+    Defect("what the ledger says of periods is not compared", "dpsql/books/ledger/chain.py", "    _check_same(state.periods, periods, \"which periods of {} have a budget\")\n", "    return\n", PERIODS),
     Defect("books are accepted whose periods are lost", "dpsql/books/accounts/acceptance.py", "        if now is None or any(", "        if now is not None and any(", PERIODS),
     Defect("books are accepted whose periods are cut anew", "dpsql/books/accounts/acceptance.py", "any(said.get(table, now) != now for said in recorded)", "False", PERIODS),
     Defect("a version that knows no periods opens the books", "dpsql/books/ledger/migration.py", "VERSION: Final = 8", "VERSION: Final = 7", PERIODS),

@@ -276,9 +276,7 @@ def check_accounts(state: State, accounts: States) -> None:
     Raises:
         BooksError: says whose.
     """
-    for source in sorted({*state.accounts, *accounts}):
-        if state.accounts.get(source) != accounts.get(source):
-            raise BooksError(f"the account of {source} is not what the ledger says")
+    _check_same(state.accounts, accounts, "the account of {}")
 
 
 def check_members(state: State, members: Mapping[str, Mapping[str, Any]]) -> None:
@@ -287,9 +285,7 @@ def check_members(state: State, members: Mapping[str, Mapping[str, Any]]) -> Non
     Raises:
         BooksError: says which.
     """
-    for source in sorted({*state.members, *members}):
-        if state.members.get(source) != members.get(source):
-            raise BooksError(f"how {source} belongs to an account is not what the ledger says")
+    _check_same(state.members, members, "how {} belongs to an account")
 
 
 def check_periods(state: State, periods: Mapping[str, Mapping[str, Any]]) -> None:
@@ -298,9 +294,13 @@ def check_periods(state: State, periods: Mapping[str, Mapping[str, Any]]) -> Non
     Raises:
         BooksError: says which.
     """
-    for source in sorted({*state.periods, *periods}):
-        if state.periods.get(source) != periods.get(source):
-            raise BooksError(f"which periods of {source} have a budget is not what the ledger says")
+    _check_same(state.periods, periods, "which periods of {} have a budget")
+
+
+def _check_same(recorded: Mapping[str, Any], rows: Mapping[str, Any], what: str) -> None:
+    for source in sorted({*recorded, *rows}):
+        if recorded.get(source) != rows.get(source):
+            raise BooksError(f"{what.format(source)} is not what the ledger says")
 
 
 def check_withdrawn(run: Run) -> None:

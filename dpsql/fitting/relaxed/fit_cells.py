@@ -126,8 +126,7 @@ def terms_of(query: tuple[Asked, int]) -> list[tuple[Family, int, float]]:
     family, place = query
     if not isinstance(family, LinearFamily):
         return [(family, place, 1.0)]
-    cells = np.flatnonzero((family.groups == place) & (family.weights != 0))
-    return [(family.clique, int(cell), float(family.weights[cell]) / family.largest) for cell in cells]
+    return [(family.clique, cell, weight / family.largest) for cell, weight in family.terms(place)]
 
 
 def _descend(

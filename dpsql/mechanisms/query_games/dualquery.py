@@ -93,9 +93,8 @@ from dpsql.runtime.progress import Progress
 
 _SAMPLING_ERROR: Final = 0.05
 _USUAL_RECORDS: Final = 200
-_SEARCHED: Final = (
-    115  # as many records does a local search for one move, by runs of 7 to 147 rounds of 49 to 1,180 draws
-)
+_SEARCHED: Final = 115
+"""Records that a local search for one looks at, by runs of 7 to 147 rounds of 49 to 1,180 draws."""
 _LEAD: Final = 0.25  # the factor of the noise of leaders, of 0.05 to 16 the best on Adult at ε = 1
 
 
