@@ -37,7 +37,11 @@ def add_commands(commands: Any) -> None:
         "--discover", type=float, metavar="EPSILON", help="discover columns that nobody knows, at this price each"
     )
     add_nullstr(init)
-    init.add_argument("--rows", type=int, help="about how many rows there will be, for the number of cells")
+    init.add_argument(
+        "--rows",
+        type=int,
+        help="about how many rows there will be, or units with --unit, for the number of cells",
+    )
     init.add_argument("--columns", metavar="A,B,…", default="", help="keep only these columns")
     init.add_argument("--output", metavar="FILE", help="the script (default: TABLE.sql); - for standard output")
     init.set_defaults(run=run)

@@ -31,6 +31,7 @@ import numpy as np
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Clique, Domain
+from dpsql.core.flat_names import prefix_of
 from dpsql.core.names import fold
 from dpsql.core.tree import UNITS, Link, Role, Tree
 from dpsql.core.workload import Workload
@@ -133,7 +134,7 @@ class UnitRow:
             taken |= {fold(name) for table in self.tree.tables for name in self.members[table].names}
 
         def add(table: str, nth: int, above: int | None, role: Role | None = None) -> None:
-            prefix = "" if above is None else f"{table}[{nth + 1}]." if role is None else f"{table}.{role.name}."
+            prefix = "" if above is None else prefix_of(table, nth, None if role is None else role.name)
             names = tuple(_free(prefix + name, taken) for name in self.extended(table).names)
             place = len(slots)
             sure = above is None or (nth == 0 and slots[above].table == UNITS)

@@ -23,6 +23,7 @@ from typing import Final
 from scipy.special import log_ndtr
 
 from dpsql.core.digits import PRECISE, Number, decimal, up
+from dpsql.core.names import shorten
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.period import split_key
 from dpsql.privacy.accounting import Budget
@@ -139,7 +140,7 @@ def disclosed(columns: Sequence[str], predicates: Sequence[str]) -> str:
     ('; not covered, because the owner read it off the rows: the domain of age', '')
     """
     of = [f"the domain{'s' * (len(columns) > 1)} of {', '.join(columns)}"] if columns else []
-    of += [f"that every row has {'; '.join(predicates)}"] if predicates else []
+    of += [f"that every row has {'; '.join(map(shorten, predicates))}"] if predicates else []
     return f"; not covered, because the owner read it off the rows: {'; '.join(of)}" if of else ""
 
 

@@ -55,7 +55,8 @@ def test_a_script_predicts_what_the_command_that_it_names_predicts(tmp_path_fact
     with dpsql.connect() as db:
         for statement in db.connection.extract_statements(script.text):
             db.sql(statement.query)
-        planned = db.forecast("visits", epsilon, assume_rows=rows)
+        planned = db.forecast("visits", epsilon, assume_rows=rows, linked=unit is not None)
+    assert (" --linked" in script.text) == (unit is not None and numbers is not None)
     assert (planned.reliable, planned.pairs) == ((int(numbers[1]), int(numbers[2])) if numbers else (None, 0))
     computed = {p.column for p in script.proposals if p.how and "computed_as" in p.how}
     assert planned.scenario.varying.isdisjoint(computed | {"fixed", "person", "note"})

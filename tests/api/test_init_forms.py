@@ -12,6 +12,7 @@ import pytest
 
 import dpsql
 from dpsql.api.cli import main
+from dpsql.api.proposing.propose import propose
 
 FORMS = {"HHMM": "%H%M", "YYYYMM": "%Y%m", "YYYYMMDD": "%Y%m%d", "YYYYDDD": "%Y%j"}
 
@@ -386,3 +387,21 @@ def test_whole_numbers_that_are_low_but_for_a_few_have_wide_bins_at_their_end(fo
     assert numbers[-1] - numbers[-2] > 10 * (numbers[1] - numbers[0])
     assert len(numbers) <= 26
     assert "whole numbers from 18 to 90" in years
+
+
+def test_numbers_that_name_things_are_values_and_keys_are_left_out(folder):
+    columns = {
+        "schoolid": "2000 + i % 40 * 17",
+        "ward_id": "CASE WHEN i < 5 THEN 900 + i ELSE 10 + i % 12 * 3 END",  # five of one row each
+        "childid": "i",
+        "case.id": "(i * 7919 % 5000)::DOUBLE",  # whole numbers that a file writes as 12.0
+        "paid": "i % 400",
+    }
+    selected = ", ".join(f'{sql} AS "{name}"' for name, sql in columns.items())
+    duckdb.sql(f"COPY (SELECT {selected} FROM range(6000) r(i)) TO 'pupils.parquet'")
+    how = {p.column: p.how for p in propose("pupils.parquet", owner_looks=True).proposals}
+    assert how["schoolid"]["values"] == [2000 + i * 17 for i in range(40)]
+    assert how["ward_id"]["values"] == [10 + i * 3 for i in range(12)]  # none that hardly anyone has
+    assert how["childid"]["exclude"]
+    assert how["case.id"]["exclude"]
+    assert "edges" in how["paid"] or "bins" in how["paid"]

@@ -129,6 +129,25 @@ def test_ids_of_other_tables_are_asked_by_their_name(folder):
         assert links(db) == {("accounts", "clients", "client_id"), ("transactions", "accounts", "account_id")}
 
 
+LABORATORY = {
+    "persons": "SELECT i AS id, i % 50 AS age FROM range(400) r(i)",
+    "tests": "SELECT i % 390 AS id, i % 7 AS kind, i AS visit FROM range(2000) r(i)",  # whose id
+    "wards": "SELECT i AS id, 'ward ' || i AS name FROM range(12) r(i)",  # an id of its own
+    "visits": "SELECT i AS id, i % 400 AS person, i % 12 AS ward FROM range(2000) r(i)",
+    "stays": "SELECT 'north' AS person, i AS id FROM range(500) r(i)",  # a text that leads to no number
+}
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_column_called_as_a_table_leads_to_it_and_an_id_that_repeats_to_the_key_that_holds_it(folder, looks):
+    with opened_tables(write(folder, LABORATORY), read=looks) as tables:
+        edges = {(e.child.table, *e.key, e.parent.table) for e in edges_of(tables.sources, looks=looks)}
+    wanted = {("visits", "person", "persons"), ("visits", "ward", "wards")}
+    assert wanted <= edges
+    assert {("tests", "visit", "visits")} <= edges
+    assert edges - wanted - {("tests", "visit", "visits")} == ({("tests", "id", "persons")} if looks else set())
+
+
 @pytest.mark.medium
 def test_constraints_are_facts_and_names_are_questions(folder):
     with duckdb.connect("bank.duckdb") as con:

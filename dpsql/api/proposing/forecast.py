@@ -35,7 +35,8 @@ class Forecast:
         pairs: of columns that vary.
         reliable: how many of those would be, by about how many cells a column of numbers has: those that were tried.
         cells: that were chosen.
-        rows: about how many there are, by which `dpsql synthesize` predicts the same.
+        rows: about how many there are, by which `dpsql synthesize` predicts the same; units of a linked release.
+        linked: whether the release keeps several rows of a unit together.
     """
 
     epsilon: float
@@ -43,6 +44,7 @@ class Forecast:
     reliable: dict[int, int]
     cells: int
     rows: int
+    linked: bool = False
 
     def __str__(self) -> str:
         """It in a sentence."""
@@ -80,7 +82,9 @@ def with_forecast(
     if preferred:
         found[level] = planner.scenario() or found[level]
     cells = {MOST_CELLS[at]: found[at].reliable or 0 for at in sorted(found)}
-    forecast = Forecast(planner.epsilon, found[level].pairs, cells, MOST_CELLS[level], planner.rows)
+    forecast = Forecast(
+        planner.epsilon, found[level].pairs, cells, MOST_CELLS[level], planner.rows, linked=planner.linked
+    )
     made = (
         _with_finer(context, preferred.get(proposal.column, proposal), level, forecast)
         for proposal in planner.proposals
@@ -163,6 +167,7 @@ class Planner:
         priced = any(proposal.price for proposal in proposals)
         kept = [p.column for p in proposals if not p.is_excluded and not p.price and p.column != context.unit]
         self._columns = kept if priced else None  # what is discovered when the script runs is not declared yet
+        self.linked = bool(context.unit) and not priced
 
     def declare(self, level: int) -> None:
         """Declare all proposals with about `MOST_CELLS[level]` cells."""
@@ -190,7 +195,8 @@ class Planner:
         """The release as its plan sees it, as columns are declared now; None if it is refused."""
         table, epsilon, rows = self.context.table, self.epsilon, self.rows
         try:
-            return self.db.forecast(table, epsilon, assume_rows=rows, columns=self._columns).scenario
+            planned = self.db.forecast(table, epsilon, assume_rows=rows, columns=self._columns, linked=self.linked)
+            return planned.scenario
         except DpsqlError:
             return None
 
@@ -241,5 +247,6 @@ def with_tree_forecast(
     level = _finest(found)
     tree.declare(level)
     cells = {MOST_CELLS[at]: found[at].reliable or 0 for at in sorted(found)}
-    forecast = Forecast(planners[0].epsilon, found[level].pairs, cells, MOST_CELLS[level], planners[0].rows)
+    top = planners[0]
+    forecast = Forecast(top.epsilon, found[level].pairs, cells, MOST_CELLS[level], top.rows, linked=linked)
     return [tuple(p.at(level) for p in planner.proposals) for planner in planners], forecast

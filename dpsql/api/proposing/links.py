@@ -1,7 +1,9 @@
 """Which tables lead to which: by FOREIGN KEYs, which are facts, and by the names of columns, which are questions.
 
-    leads by name:  a column of a table is called as the key of another one (`pid`, `patient_id` for `patients.id`)
-    with a look:    the key has no value twice, and most rows' values are there; else the question is not asked
+    leads by name:  a column of a table is called as the key of another one (`pid`; `patient_id` or `patient` for
+                    `patients.id`)
+    with a look:    the key has no value twice, and most rows' values are there; else the question is not asked.
+                    Two columns `id` are then taken for one, if the values of one of them repeat
 
 No row is read for a name. A look reads two columns, and what it tells is the owner's disclosure.
 """
@@ -9,7 +11,7 @@ No row is read for a name. A look reads two columns, and what it tells is the ow
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Final
 
@@ -47,6 +49,8 @@ class Edge:
         is_single: whether a constraint says that no two rows lead to the same row.
         is_only: whether dp_link finds the columns by itself.
         looked: whether rows were read for it.
+        is_faint: whether names alone say too little for a question: those of two keys that are called alike.
+        covered: after a look the part of the parent's keys that the child has.
     """
 
     child: Input
@@ -58,6 +62,8 @@ class Edge:
     is_single: bool = False
     is_only: bool = False
     looked: bool = False
+    is_faint: bool = False
+    covered: float = 0.0
 
     @property
     def call(self) -> str:
@@ -94,7 +100,17 @@ def edges_of(sources: Sequence[Input], *, looks: bool) -> list[Edge]:
         for edge in _by_name(child, parent, constraints[child.table], constraints[parent.table])
         if (edge.child.table, edge.key) not in stated
     )
-    return [*facts, *(edge for one in named for edge in (_after_a_look(one) if looks else [one]))]
+    if not looks:
+        return [*facts, *(edge for edge in named if not edge.is_faint)]
+    return [*facts, *_nearest([edge for suggested in named for edge in _after_a_look(suggested)])]
+
+
+def _nearest(edges: Sequence[Edge]) -> list[Edge]:
+    """The edges; of faint ones of one column that with the most of the keys: numbers are among those of many tables."""
+    nearest: dict[tuple[str, ...], Edge] = {}
+    for edge in sorted((edge for edge in edges if edge.is_faint), key=lambda edge: edge.covered):
+        nearest[edge.child.table, *edge.key] = edge
+    return [edge for edge in edges if not edge.is_faint or edge in nearest.values()]
 
 
 def _constraints(source: Input) -> _Constraints:
@@ -129,12 +145,15 @@ def _by_name(child: Input, parent: Input, own: _Constraints, other: _Constraints
     for reference in parent.columns:
         if not _is_key(parent, reference, other):
             continue
-        for column in child.columns:
-            if _can_be_key(column) and _suggests(child, column, parent, reference):
-                because = f"{column.name} is called as the key {reference.name} of {parent.table}"
-                is_single = (column.name,) in own.unique
-                yield Edge(child, parent, (column.name,), (reference.name,), because, False, is_single)
-                break
+        able = [column for column in child.columns if _can_be_key(column)]
+        named = next((column for column in able if _suggests(child, column, parent, reference)), None)
+        faint = next((column for column in able if _is_called_alike(column, reference)), None)
+        column = named or faint
+        if column is not None:
+            because = f"{column.name} is called as the key {reference.name} of {parent.table}"
+            is_single = (column.name,) in own.unique
+            key, references = (column.name,), (reference.name,)
+            yield Edge(child, parent, key, references, because, False, is_single, is_faint=named is None)
 
 
 def _is_key(parent: Input, column: Column, constraints: _Constraints) -> bool:
@@ -158,16 +177,27 @@ def _can_be_key(column: Column) -> bool:
 
 def _suggests(child: Input, column: Column, parent: Input, reference: Column) -> bool:
     """Whether a column is called as a key of another table, and is not rather the key of its own."""
-    words = _words(reference.name)
+    if not _are_comparable(column, reference):
+        return False
+    words, stem = _words(reference.name), _stem(parent.name)
     if {*words} <= _GENERIC:
-        return fold(column.name) != fold(reference.name) and _words(column.name) in (
-            (*_stem(parent.name), *words),
-            ("".join((*_stem(parent.name), *words)),),
-        )
+        ways = (stem, (*stem, *words), ("".join((*stem, *words)),)) if stem else ()
+        return fold(column.name) != fold(reference.name) and _words(column.name) in ways
     if fold(column.name) != fold(reference.name):
         return False
     is_first = column == child.columns[0] and reference == parent.columns[0]
     return _is_of(reference.name, parent.name) or not (is_first or _is_of(column.name, child.name))
+
+
+def _is_called_alike(column: Column, reference: Column) -> bool:
+    """Whether two columns have one name that says nothing of any table, such as `id`."""
+    is_generic = {*_words(reference.name)} <= _GENERIC
+    return is_generic and fold(column.name) == fold(reference.name) and _are_comparable(column, reference)
+
+
+def _are_comparable(column: Column, reference: Column) -> bool:
+    """Whether the values of two columns may be the same: both are numbers, or neither is."""
+    return column_type(column.type).is_number == column_type(reference.type).is_number
 
 
 def _is_of(key: str, table: str) -> bool:
@@ -213,10 +243,12 @@ def _after_a_look(edge: Edge) -> list[Edge]:
     above = exp.select(exp.cast(exp.column(reference, quoted=True), "VARCHAR"))
     above = above.from_(exp.maybe_parse(parent.rows, into=exp.Table, dialect="duckdb"))
     inside = exp.cast(exp.column("v"), "VARCHAR").isin(query=above)
-    rows = child.ask({"v": quote(key)}, "count(v)")[0][0]
+    rows, own = child.ask({"v": quote(key)}, "count(v)", "count(DISTINCT v)")[0]
+    if edge.is_faint and rows == own:  # each table has keys of its own
+        return []
     members = child.ask({"v": quote(key)}, "count(v)", where=inside.sql(dialect="duckdb"))[0][0]
     if not rows or members < _LEAST_SHARE * rows:
         return []
     are = "all of its values are there" if members == rows else "not all of its values are there, but most"
     because = f"{edge.because}; Looked: no value occurs twice there, and {are}"
-    return [Edge(child, parent, edge.key, edge.references, because, False, edge.is_single, looked=True)]
+    return [replace(edge, because=because, looked=True, covered=own / different)]

@@ -37,10 +37,26 @@ def _from_rows(column: Column, context: Context, source: Input) -> Proposal:
     if seen.known == 0:
         return Proposal(column.name, column.type, Ground.LOOKED, "it is NULL in every row", {"exclude": True})
     if known.is_number:
-        return numbers_or_times(column, seen, context)
+        return _things(column, seen) or numbers_or_times(column, seen, context)
     if known.has_bins:
         return dates(column, seen)
     return _texts(column, seen, context)
+
+
+def _things(column: Column, seen: Profile) -> Proposal | None:
+    """Whole numbers that name things of which there are few, such as schools; None of others.
+
+    Each is a value: between two of them there is no school.
+    """
+    if column_type(column.type).scale != 0 or not names.key_like(column.name) or seen.nearly_unique:
+        return None
+    values = sorted(int(value) for value, n in seen.top if n >= LEAST)
+    if not values or seen.distinct > _MOST_LISTED or (values[0] >= 0 and values[-1] <= 1):
+        return None
+    because = f"its name is that of a key; {len(values)} values that at least {LEAST} rows have each"
+    if len(values) < seen.distinct:
+        because += "; rarer ones are NULL in synthetic rows"
+    return Proposal(column.name, column.type, Ground.LOOKED, because, {"values": values})
 
 
 def _texts(column: Column, seen: Profile, context: Context) -> Proposal:

@@ -82,7 +82,7 @@ def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
         within = replace(rows, low=lower, high=upper)
         why = f"{named.because}; cells where the rows are: "
         return ladder(lambda most: missing_codes.proposal(*_bins(within, most, why)))
-    if _is_key(column, seen, low, high):
+    if _is_key(rows):
         return keyed(column, _KEY.format(column.name))
     values = [(value, n) for value, n in rows.frequent if value not in missing]
     few = seen.is_whole and len(values) <= _MOST_VALUES and all(n >= LEAST for _, n in values)
@@ -208,13 +208,13 @@ def _covers(how: Mapping[str, Any], low: Decimal, high: Decimal) -> bool:
     return "lower" in how and Decimal(str(how["lower"])) <= low and high <= Decimal(str(how["upper"]))
 
 
-def _is_key(column: Column, seen: Profile, low: Decimal, high: Decimal) -> bool:
+def _is_key(rows: _Rows) -> bool:
     """Whether numbers tell rows, or units of several rows, apart: by name, or because they are counted up."""
-    if column_type(column.type).scale != 0:
-        return False
-    counted = seen.distinct == seen.known and high - low + 1 <= seen.distinct * Decimal("1.2")
-    many = seen.nearly_unique or seen.distinct > MOST_VALUES
-    return (names.key_like(column.name) and many) or (counted and seen.nearly_unique)
+    column, seen = rows.column, rows.seen
+    if names.key_like(column.name) and (seen.nearly_unique or seen.distinct > MOST_VALUES):
+        return column_type(column.type).scale == 0 or rows.unit == 1
+    counted = seen.distinct == seen.known and rows.high - rows.low + 1 <= seen.distinct * Decimal("1.2")
+    return column_type(column.type).scale == 0 and counted and seen.nearly_unique
 
 
 def _steps(low: int, high: int) -> tuple[dict[str, Any], str]:

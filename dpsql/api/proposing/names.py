@@ -40,6 +40,16 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 _KEYS: Final = frozenset({"id", "uuid", "guid", "ssn", "iban", "key", "pk", "rowid", "hash", "token", "passport"})
+_NO_KEYS: Final = frozenset(
+    {
+        *("acrid", "arid", "bid", "candid", "carotid", "covid", "eyelid", "fetid", "grid", "horrid", "humid", "hybrid"),
+        *("invalid", "lipid", "livid", "lucid", "lurid", "mid", "morbid", "orchid", "pallid", "placid", "pyramid"),
+        *("rapid", "rigid", "solid", "splendid", "squalid", "stolid", "stupid", "tepid", "timid", "torrid", "turbid"),
+        *("valid", "vivid"),
+    }
+)
+"""Words that end as keys do, beside those of `_NO_KEY_ENDS`."""
+_NO_KEY_ENDS: Final = ("aid", "oid", "quid")
 _WRITTEN: Final = frozenset(
     {"comment", "comments", "note", "notes", "remark", "remarks", "description", "text", "message", "url", "title"}
 )
@@ -106,10 +116,15 @@ def forms_of(name: str) -> tuple[str, ...]:
 def key_like(name: str) -> bool:
     """Whether a name is that of a key.
 
-    >>> key_like("patient_id"), key_like("age")
-    (True, False)
+    >>> key_like("patient_id"), key_like("schoolid"), key_like("age"), key_like("paid")
+    (True, True, False, False)
     """
-    return bool(_KEYS & {*words_of(name)})
+    words = words_of(name)
+    return bool(_KEYS & {*words}) or any(map(_ends_as_key, words))
+
+
+def _ends_as_key(word: str) -> bool:
+    return len(word) > len("xid") and word.endswith("id") and word not in _NO_KEYS and not word.endswith(_NO_KEY_ENDS)
 
 
 def left_out(name: str) -> Known | None:

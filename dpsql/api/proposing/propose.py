@@ -16,7 +16,7 @@ from dpsql.api.proposing.looked import look
 from dpsql.api.proposing.references import references_of
 from dpsql.api.proposing.script import Script, write
 from dpsql.api.proposing.trial import tried
-from dpsql.core.names import fold
+from dpsql.core.names import fold, quote
 from dpsql.engines.duckdb.calls import call_of
 from dpsql.errors import InvalidArgument
 from dpsql.owner.codebook import declarations_of, from_json
@@ -54,7 +54,8 @@ def propose(
         owner_looks: whether rows are read to propose.
         discover: the ε of each discovery, if columns that nobody knows are discovered when the script runs.
         nullstr: texts of a CSV file that mean NULL.
-        rows: about how many rows the table has, for the number of cells; with `owner_looks` as many as there are.
+        rows: about how many rows the table has, or units where `unit` names one, for the number of cells; with
+            `owner_looks` as many as there are.
         columns: those that are kept; all if empty.
 
     Raises:
@@ -80,7 +81,7 @@ def propose(
         proposals = [(look(c, context, source) if owner_looks else public.propose(c, context)) for c in source.columns]
         proposals = with_computed(source, context, proposals) if owner_looks else proposals
         if owner_looks and rows is None:
-            rows = source.ask({"v": "1"}, "count(*)")[0][0]
+            rows = source.ask({"v": quote(owned) if owned else "1"}, f"count({'DISTINCT v' if owned else '*'})")[0][0]
         if unit is not None and max_rows is None:
             max_rows = _UNIT_ROWS  # never off the rows: everything that is released depends on it
         protection = _protection(source, epsilon, delta, owned, max_rows)

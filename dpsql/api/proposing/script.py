@@ -19,10 +19,20 @@ from dpsql.engines.duckdb.calls import call_of
 _WIDTH: Final = 118
 
 
-def next_command(table: str, forecast: Forecast) -> str:
-    """The command that makes the release of a forecast, with about how many rows that is of."""
-    asked = f"--epsilon {forecast.epsilon:g} {rows_of(forecast)} --output synthetic.parquet"
-    return f"dpsql synthesize bank.duckdb {shlex.quote(table)} {asked}"
+def next_command(table: str, forecast: Forecast | None, database: str = "bank.duckdb", *, linked: bool = False) -> str:
+    """The command that makes the release of a forecast, with about how many rows that is of.
+
+    Args:
+        table: the protected table.
+        forecast: what a plan predicts; None where nobody can.
+        database: the file.
+        linked: whether the release keeps several rows of a unit together, where there is no forecast.
+    """
+    epsilon = 1 if forecast is None else forecast.epsilon
+    rows = "" if forecast is None else f" {rows_of(forecast)}"
+    linked = linked if forecast is None else forecast.linked
+    target = "--linked --output synthetic/" if linked else "--output synthetic.parquet"
+    return f"dpsql synthesize {shlex.quote(database)} {shlex.quote(table)} --epsilon {epsilon:g}{rows} {target}"
 
 
 def rows_of(forecast: Forecast) -> str:

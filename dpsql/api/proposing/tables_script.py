@@ -7,7 +7,6 @@ name holds such signs, each of its lines is a comment of its own.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -22,8 +21,8 @@ from dpsql.api.proposing.script import (
     declared_lines,
     fact_lines,
     load_statement,
+    next_command,
     reading_lines,
-    rows_of,
 )
 from dpsql.api.proposing.shape import Shape, Step
 from dpsql.api.proposing.trial import Tried
@@ -59,7 +58,7 @@ def write(
     """
     root = shape.root
     database = "bank.duckdb" if root.is_file else given
-    command = _command(root, database, forecast, linked=bool(shape.steps))
+    command = next_command(root.table, forecast, database, linked=bool(shape.steps))
     lines = [*_head(given, tables, shape, tried, forecast, command, looked=looked), "", _RULE]
     lines += [*_load(root, tried[root.table]), *comment(_BUDGET), protection, ""]
     lines += _declared(contexts[root.table], tried[root.table])
@@ -81,13 +80,6 @@ _BUDGET: Final = (
     "The budget, one for all tables that are linked: all releases together will be (ε, δ)-DP for a row of this table "
     "with all rows that lead to it. It is set once."
 )
-
-
-def _command(root: Input, database: str, forecast: Forecast | None, *, linked: bool) -> str:
-    epsilon = 1 if forecast is None else forecast.epsilon
-    rows = "" if forecast is None else f" {rows_of(forecast)}"
-    target = "--linked --output synthetic/" if linked else "--output synthetic.parquet"
-    return f"dpsql synthesize {shlex.quote(database)} {shlex.quote(root.table)} --epsilon {epsilon:g}{rows} {target}"
 
 
 def _words(shape: Shape) -> str:

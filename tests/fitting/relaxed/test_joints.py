@@ -104,6 +104,34 @@ def test_a_strong_pair_is_joined_and_one_row_holds_it():
     assert error(()) > 0.5  # the same row without a joint can only have independent columns
 
 
+def _children(together: float) -> tuple[Domain, list[Target], list[Target]]:
+    """Two children of two columns, whom half of the units lack: their columns, and pairs of one child and of siblings."""
+    names = [f"v[{child}].{column}" for child in (1, 2) for column in ("a", "b")]
+    attributes = [Attribute(name, "VARCHAR", "values", tuple("uvwxyz"), nullable=False, absent=True) for name in names]
+    size, absent = attributes[0].size, attributes[0].absent_code
+    alone = np.zeros(size)
+    alone[:6], alone[absent] = 1 / 6, 1
+    chance, same = np.outer(alone[:6], alone[:6]), np.diag(alone[:6])
+
+    def pair(one: str, two: str, share: float) -> Target:
+        counts = np.zeros((size, size))
+        counts[:6, :6], counts[absent, absent] = (1 - share) * chance + share * same, 1
+        return Target((one, two), counts.shape, counts.ravel() * ROWS / 2, 1.0)
+
+    pairs = [pair(*names[:2], together), pair(*names[2:], together), pair(*names[::2], 0.9), pair(*names[1::2], 0.9)]
+    return Domain(tuple(attributes)), pairs, [Target((name,), (size,), alone * ROWS / 2, 1.0) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("together", "joined"),
+    [(0.0, {("v[1].a", "v[2].a"), ("v[1].b", "v[2].b")}), (0.7, {("v[1].a", "v[1].b"), ("v[2].a", "v[2].b")})],
+)
+def test_columns_of_a_child_are_joined_for_what_its_rows_say_and_not_because_it_is_absent(together, joined):
+    domain, pairs, columns = _children(together)
+    assert all(information(pair) > 0.6 for pair in pairs)  # absence alone has as many nats
+    assert {joint.names for joint in joints_of(domain, pairs, columns, ROWS)} == joined
+
+
 @pytest.mark.medium
 def test_what_a_constraint_forbids_has_probability_0_in_the_fit():
     fact = allowed(("a", "c"), [(0, 0), (1, 1), (2, 2)])
