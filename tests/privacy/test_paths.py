@@ -30,7 +30,7 @@ AFTER_THE_CURATOR = {
     "dpsql/release/unit_drawing.py": "draws rows of tables, of rows of a fitted model",
     "dpsql/release/lending.py": "draws which synthetic rows lend what to others",
     "dpsql/release/chains.py": "draws which codes a synthetic row has where nobody lends one that fits",
-    "dpsql/release/ruled_rows.py": "draws which declared values are tried first",
+    "dpsql/evaluation/ruled_rows.py": "draws which declared values are tried first",
     "dpsql/release/rule_drawing.py": "draws which synthetic rows lend what to others, and where in their bins these lie",
     "dpsql/release/linked_rows.py": "draws the rows of a fitted model",
     "dpsql/release/keys.py": "draws keys that are UUIDs, and reads nothing of the rows",

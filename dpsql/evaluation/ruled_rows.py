@@ -209,6 +209,12 @@ class RuledRows:
             table, above = stage.link.parent, up[at]
         return self.fitting(rules, names, (codes, places), table, above) >= 0
 
+    def may_be_null(self, stage: Stage, rules: Sequence[LinkRule]) -> bool:
+        """Whether rows of a stage can have NULL, or a value outside the domain, where some rules name a column."""
+        by_name = self.domains[stage.table].by_name
+        named = {name for rule in rules for name in rule.subject.columns}
+        return any(by_name[name].inner.size > by_name[name].regular for name in named)
+
     def fitting(
         self, rules: Sequence[LinkRule], names: Sequence[str], tuples: Tuples, table: str, above: Codes
     ) -> Codes:
@@ -285,7 +291,9 @@ class RuledRows:
         is_declared: Truths = np.asarray((codes < regular).all(axis=1), bool)
         if declared and is_declared.any():
             codes, is_declared = codes[is_declared], is_declared[is_declared]
-        every = [(codes, np.full(codes.shape, place), is_declared) for place in _PLACES]
+        attributes = [domain.by_name[name] for name in names]
+        inside = _PLACES if any(a.kind == "bins" and not a.has_single_values for a in attributes) else _PLACES[:1]
+        every = [(codes, np.full(codes.shape, place), is_declared) for place in inside]
         codes, places, is_declared = (np.concatenate(column) for column in zip(*every, strict=True))
         order = np.lexsort((self.generator.random(len(codes)), ~is_declared))
         return codes[order], places[order]
