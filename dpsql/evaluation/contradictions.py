@@ -29,13 +29,13 @@ from dpsql.evaluation.roles import allowed_of_role
 from dpsql.evaluation.ruled_rows import Codes, DrawnTable, RuledRows, Rules, Stage, Truths, stages_of
 from dpsql.evaluation.sandbox import one_empty_database
 
-_MOST: Final = 500_000
+_MOST: Final = 1_000_000
 """Of how many rows rules are tried in one search: some seconds."""
 _ORDERS: Final = 16
 """In how many orders declared values are tried for a row that must leave values to others."""
 _FIRST: Final = 16
 """Rows at the top that are tried at first, then four times as many each time: mostly one of a few has a family."""
-_COPIES: Final = 256
+_COPIES: Final = 64
 """Of a row at the top of which no rule names a column."""
 
 

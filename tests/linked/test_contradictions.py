@@ -155,3 +155,14 @@ def test_a_unit_whose_rows_find_no_values_has_those_of_another():
         )
         assert found.fetchone() == (True, rows["doors"])
         assert rows["doors"] > 0
+
+
+@pytest.mark.medium
+def test_a_rule_of_one_row_below_goes_with_others():
+    """It is given no other row: `spouse.age < 60`."""
+    with dpsql.connect() as db:
+        run(db, TOWN)
+        db.constraint("households", "spouse.age < 60")
+        db.constraint("households", "spouse.age > head.age")
+        with pytest.raises(InvalidArgument, match="'head.age > 60' and 'spouse.age < 60' and 'spouse.age > head.age'"):
+            db.constraint("households", "head.age > 60")
