@@ -81,17 +81,18 @@ def _refuse_contradictions(books: Books, source: Source, fact: Constraint | None
     if tree is None:
         return
     sources = {table: table_of(books, table) for table in tree.tables}
-    alone = {table: list(facts.constraints(books, table)) for table in tree.tables}
-    alone[source.key] += [fact] if fact else []
+    before = {table: list(facts.constraints(books, table)) for table in tree.tables}
+    alone = {**before, source.key: [*before[source.key], *([fact] if fact else [])]}
     try:
         predicates = {(table, one.predicate) for table in tree.tables for one in facts.rules(books, table)}
+        known = [one for stated in sorted(predicates) for one in parse_rules(tree, sources, *stated)]
         predicates |= {(rule.table, rule.predicate)} if rule else set()
         rules = [one for stated in sorted(predicates) for one in parse_rules(tree, sources, *stated)]
         domains = {table: _declared(books, one) for table, one in sources.items()}
     except (InvalidArgument, UnknownName, NotDeclared):  # of another rule or column, which a release says
         return
     if rules:
-        refuse_contradictions(tree, sources, domains, rules, alone)
+        refuse_contradictions(tree, sources, domains, rules, alone, (known, before))
 
 
 def _declared(books: Books, source: Source) -> Domain:

@@ -99,7 +99,7 @@ def test_what_contradicts_is_refused_when_it_is_stated(kind):
         db.constraint("doors", "x <> floors.low")  # it has nothing to do with it
         for other, rule in before:
             db.constraint(other, rule)
-        with pytest.raises(InvalidArgument, match="no declared values were found.*remove := true") as refused:
+        with pytest.raises(InvalidArgument, match="no declared values of rows.*remove := true") as refused:
             db.constraint(table, last)
         assert "x <> floors.low" not in str(refused.value)
         assert db.sql("SELECT count(*) FROM dpsql.constraint").fetchone() == (1 + len(before),)
@@ -122,7 +122,7 @@ def test_a_domain_that_rules_contradict_later_is_refused_before_the_charge():
 def test_a_rule_that_no_row_of_a_role_obeys_is_refused():
     with dpsql.connect() as db:
         run(db, TOWN)
-        with pytest.raises(InvalidArgument, match="no declared values were found"):
+        with pytest.raises(InvalidArgument, match="no declared values of rows"):
             db.constraint("persons", "relate = 0 AND age < head.age")  # of all but heads
 
 
@@ -168,3 +168,52 @@ def test_a_rule_of_one_row_below_goes_with_others():
         db.constraint("households", "spouse.age > head.age")
         with pytest.raises(InvalidArgument, match="'head.age > 60' and 'spouse.age < 60' and 'spouse.age > head.age'"):
             db.constraint("households", "head.age > 60")
+
+
+def holding(low, high, x):
+    """Rules that hold of one floor, roof and door, and of hardly any other ones."""
+    yield "roofs", f"high >= floors.low + ({high - low}) AND high <= floors.low + ({high - low + 1})"
+    yield "doors", f"x >= roofs.high + ({x - high})"
+    yield "doors", f"roofs.high + ({x - high}) >= x"
+    yield "doors", f"x BETWEEN floors.low + ({x - low}) AND floors.low + ({x - low})"
+    yield "roofs", f"high * 2 + floors.low <= {2 * high + low}"
+    yield "doors", f"NOT (x + floors.low < {x + low})"
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("witness", [(0, 99, 0), (59, 0, 99), (17, 23, 31), (40, 41, 40)])
+def test_rules_that_hold_together_are_not_refused(witness):
+    """Their values lie anywhere in wide bins, so that trying some of them finds none."""
+    with dpsql.connect() as db:
+        run(db, LEVELS)
+        for table, rule in holding(*witness):
+            db.constraint(table, rule)
+        assert db.plan("doors", 1.0, linked=True) is not None
+        with pytest.raises(InvalidArgument, match="no declared values of rows"):
+            db.constraint("doors", f"x < floors.low + ({witness[2] - witness[0]})")
+
+
+@pytest.mark.medium
+def test_rows_that_need_not_be_there_contradict_nothing():
+    """Children under 10 have no jobs, as two rules say; other persons have some."""
+    with dpsql.connect() as db:
+        run(db, TOWN.replace("'spouse': 'relate = 1'", "'baby': 'relate = 1'"))
+        db.constraint("households", "baby.age < 10")
+        db.constraint("jobs", "persons.age >= 16 + 0 * hours")
+        db.constraint("persons", "relate IN (0, 1) OR age < head.age")
+        with pytest.raises(InvalidArgument, match="no declared values of rows"):
+            db.constraint("households", "baby.age > income + 9")
+
+
+@pytest.mark.medium
+def test_what_contradicts_already_refuses_no_other_fact():
+    with dpsql.connect() as db:
+        run(db, LEVELS)
+        db.constraint("roofs", "high > floors.low")
+        db.constraint("roofs", "high < 100 - floors.low")
+        run(db, "CALL dp_domain('floors', 'low', lower := 50, upper := 59, bins := 2)")
+        db.constraint("doors", "x > floors.low")
+        db.constraint("doors", "x < 90")
+        with pytest.raises(InvalidArgument, match="'high < 100 - floors.low' and 'high > floors.low'"):
+            db.synthesize("roofs", 1.0, linked=True)
+        assert len(db.query("SELECT count(*) FROM floors", 1.0)) == 1

@@ -31,7 +31,6 @@ AFTER_THE_CURATOR = {
     "dpsql/release/lending.py": "draws which synthetic rows lend what to others",
     "dpsql/release/chains.py": "draws which codes a synthetic row has where nobody lends one that fits",
     "dpsql/evaluation/ruled_rows.py": "draws which declared values are tried first",
-    "dpsql/evaluation/contradictions.py": "draws which declared values a search tries, and reads nothing else",
     "dpsql/release/replaced_units.py": "draws which synthetic units lend all their rows to others",
     "dpsql/release/rule_drawing.py": "draws which synthetic rows lend what to others, and where in their bins these lie",
     "dpsql/release/linked_rows.py": "draws the rows of a fitted model",
