@@ -8,7 +8,7 @@ What is no such comparison is left out. So forms are no more than what follows f
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
@@ -23,7 +23,7 @@ Variable = tuple[int, str]
 _EPOCH: Final = datetime.datetime(1970, 1, 1)  # a TIMESTAMP has no zone
 _DAY: Final = datetime.timedelta(days=1)
 _DAYS: Final = {"DAY": Fraction(1), "HOUR": Fraction(1, 24), "MINUTE": Fraction(1, 1440), "SECOND": Fraction(1, 86400)}
-_SIGNS: Final = {exp.LT: 1, exp.LTE: 1, exp.EQ: 1, exp.GT: -1, exp.GTE: -1}
+_SIGNS: Final[Mapping[type[exp.Expr], int]] = {exp.LT: 1, exp.LTE: 1, exp.EQ: 1, exp.GT: -1, exp.GTE: -1}
 _LONGEST: Final = 40
 _LARGEST: Final = 2**50
 """Ticks beyond are not told apart by all that reads them."""
