@@ -83,7 +83,8 @@ def publish_release(
     catalog, entry = find_release(instance, str(release))
     if entry.linked is not None:
         raise InvalidArgument(
-            f"{entry.called} is of several tables: copy them into a schema, CALL dp_publish or to_schema"
+            f"{entry.called} is of several tables: copy them into a schema, CALL dp_publish({entry.number}, 'made') or "
+            "to_schema('made')"
         )
     with instance.cursor() as cursor:
         if catalog != current_schema(cursor, instance.home)[0]:

@@ -12,7 +12,8 @@ Values only: nothing here reads a catalogue or a row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from dpsql.core.tree import Role
 
@@ -46,12 +47,14 @@ class LinkRule:
         predicate: SQL; it holds unless it is FALSE, as a CHECK does.
         subject: the row that is drawn last. Without a role it is each row of its table that has none of those named.
         given: the others, of which the rule holds where one of a role is not there.
+        apart: roles of the subject's table of whose rows it does not speak, for `drawn_last` says the rule of them.
     """
 
     table: str
     predicate: str
     subject: Part
     given: tuple[Part, ...]
+    apart: tuple[Role, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -67,4 +70,27 @@ class LinkRule:
         """Whether rows of the subject's table that have a role, or none, must obey it."""
         if self.subject.role is not None:
             return role == self.subject.role
-        return role is None or all(role != part.role for part in self.given)
+        return role is None or (role not in self.apart and all(role != part.role for part in self.given))
+
+
+def drawn_last(rule: LinkRule, roles: Sequence[Role]) -> list[LinkRule]:
+    """The same rule with the row that is drawn last as the subject, whichever role a row without a name in it has.
+
+    Args:
+        rule: with a subject that has no role, or any other, which stays.
+        roles: of the subject's table, in the order in which their rows are drawn.
+
+    >>> head, spouse = Role("head", "relate = 0", True), Role("spouse", "relate = 1", False)
+    >>> own, other = Part(OWN, "persons", None, ("age",)), Part("spouse", "persons", spouse, ("age",))
+    >>> parts = drawn_last(LinkRule("persons", "age <> spouse.age", own, (other,)), (head, spouse))
+    >>> [(part.subject.name, [given.role and given.role.name for given in part.given]) for part in parts]
+    [('', ['spouse']), ('spouse', ['head'])]
+    """
+    named = [part for part in rule.given if part.role is not None and part.table == rule.subject.table]
+    if rule.subject.role is not None or not named:
+        return [rule]
+    last = max(named, key=lambda part: roles.index(part.role) if part.role else -1)
+    before = [role for role in roles[: roles.index(last.role)] if rule.speaks_of(role)] if last.role else []
+    rest = tuple(part for part in rule.given if part is not last)
+    turned = [replace(rule, subject=last, given=(replace(rule.subject, role=role), *rest)) for role in before]
+    return [replace(rule, apart=tuple(before)), *turned]

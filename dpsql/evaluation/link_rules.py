@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dpsql.core.constraint import MOST_TUPLES
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.link_rule import OWN, LinkRule, Part
+from dpsql.core.link_rule import OWN, LinkRule, Part, drawn_last
 from dpsql.core.names import fold, quote
 from dpsql.core.tree import Tree
 from dpsql.engines.source import Source
@@ -84,6 +84,13 @@ def parse_rule(tree: Tree, sources: Mapping[str, Source], table: str, predicate:
         if name in columns
     ]
     return _ordered(tree, table, predicate.strip(), parts)
+
+
+def parse_rules(tree: Tree, sources: Mapping[str, Source], table: str, predicate: str) -> list[LinkRule]:
+    """The same, for each row that is drawn last of those that it speaks of: see `drawn_last`."""
+    rule = parse_rule(tree, sources, table, predicate)
+    link = tree.link_of.get(rule.subject.table)
+    return drawn_last(rule, link.roles if link else ())
 
 
 def _rows_named(tree: Tree, sources: Mapping[str, Source], table: str) -> dict[str, Part]:

@@ -11,10 +11,12 @@ from dpsql.core.domain import Domain
 from dpsql.core.link_rule import LinkRule
 from dpsql.core.tree import Tree
 from dpsql.engines.duckdb.cursors import Cursor
+from dpsql.engines.duckdb.declare import automatic
 from dpsql.engines.source import Source
-from dpsql.errors import InvalidArgument, UnknownName
+from dpsql.errors import InvalidArgument, NotDeclared, UnknownName
 from dpsql.evaluation.constraints import parse_predicate
-from dpsql.evaluation.link_rules import names_other_rows, parse_rule, tried
+from dpsql.evaluation.contradictions import refuse_contradictions
+from dpsql.evaluation.link_rules import names_other_rows, parse_rule, parse_rules, tried
 from dpsql.owner.constraints import constrain, tried_on
 from dpsql.owner.protect import account_of, domain_of
 
@@ -59,12 +61,46 @@ def state_fact(cursor: Cursor, source: Source, predicate: str, *, looked: bool =
     books = Books(cursor, source.catalog)
     stated = check_fact(books, source, predicate)
     if facts.ACROSS not in stated.columns:
+        _refuse_contradictions(books, source, stated, None)
         return (stated, *constrain(cursor, source, stated, looked=looked))
     rule, sources, domains = _rule(books, source, predicate)
     tuples, allowed = tried(rule, sources, domains)
+    _refuse_contradictions(books, source, None, rule)
     migrate(books)  # an earlier dpsql would not obey it
     facts.constrain(books, source.key, stated, looked=looked)
     return Constraint(rule.predicate, rule.named), tuples, allowed
+
+
+def _refuse_contradictions(books: Books, source: Source, fact: Constraint | None, rule: LinkRule | None) -> None:
+    """Refuse a fact, or a rule, that no rows obey together with what was stated before, as far as domains are declared.
+
+    Raises:
+        InvalidArgument: see `refuse_contradictions`.
+    """
+    tree = tree_of(books, source.key)
+    if tree is None:
+        return
+    sources = {table: table_of(books, table) for table in tree.tables}
+    before = {table: list(facts.constraints(books, table)) for table in tree.tables}
+    alone = {**before, source.key: [*before[source.key], *([fact] if fact else [])]}
+    try:
+        predicates = {(table, one.predicate) for table in tree.tables for one in facts.rules(books, table)}
+        known = [one for stated in sorted(predicates) for one in parse_rules(tree, sources, *stated)]
+        predicates |= {(rule.table, rule.predicate)} if rule else set()
+        rules = [one for stated in sorted(predicates) for one in parse_rules(tree, sources, *stated)]
+        domains = {table: _declared(books, one) for table, one in sources.items()}
+    except (InvalidArgument, UnknownName, NotDeclared):  # of another rule or column, which a release says
+        return
+    if rules:
+        refuse_contradictions(tree, sources, domains, rules, alone, (known, before))
+
+
+def _declared(books: Books, source: Source) -> Domain:
+    """The domain of those columns of a table that have one so far."""
+    known = facts.declared(books, source.key)
+    there = {name for name, attribute in known.items() if attribute.kind != "excluded"}
+    names = [column.name for column in source.columns if column.name in there or automatic(column) is not None]
+    return domain_of(books, source, names) if names else Domain(())
 
 
 def _rule(books: Books, source: Source, predicate: str) -> tuple[LinkRule, dict[str, Source], dict[str, Domain]]:

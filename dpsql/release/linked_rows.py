@@ -22,6 +22,7 @@ from dpsql.errors import DpsqlError
 from dpsql.evaluation.computed import computed_values
 from dpsql.evaluation.constraints import settle_bins
 from dpsql.evaluation.key_values import Key, frame_of, most_numbers, values_of
+from dpsql.evaluation.ruled_rows import DrawnTable, RuledRows, Rules
 from dpsql.evidence.ascent import orders
 from dpsql.evidence.likely_numbers import likely_numbers
 from dpsql.evidence.occupied import Occupied
@@ -33,7 +34,6 @@ from dpsql.release.linked import Members
 from dpsql.release.members import allowed_by_role, allowed_rows, allowed_units, link_rules
 from dpsql.release.pipeline import Run
 from dpsql.release.rule_drawing import RuleDrawing
-from dpsql.release.ruled_rows import DrawnTable, RuledRows, Rules
 from dpsql.release.unit_drawing import TooManyRows, draw_tables
 from dpsql.runtime.progress import Progress
 
@@ -73,11 +73,16 @@ def publish_linked(
         lenders = model.sample(_LENDERS, generator, run.progress, allowed)
     rules = {table: dict(allowed_by_role(members, run.books, table)) for table in members.tree.tables}
     ruling = _ruling(run, members, rules, generator)
-    tables, drawn = _drawn(members, codes, lenders, generator, run.progress, rules, ruling, strict)
-    report = dict(report)
+    tables, drawn, stuck = _drawn(members, codes, lenders, generator, run.progress, rules, ruling, strict)
+    report, words = dict(report), [report.get("rows", "")]
     if drawn < len(codes):
-        words = f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
-        report["rows"] = "; ".join(word for word in (report.get("rows"), words) if word)
+        words.append(
+            f"{drawn} units were drawn of {len(codes)}: there is no memory, or there are no keys, for more rows"
+        )
+    if stuck:
+        words.append(f"{stuck} units have the rows of other units: no values were found for theirs that obey the rules")
+    if stated := "; ".join(word for word in words if word):
+        report["rows"] = stated
     run.progress.stage("storing")
     parts: list[Rows] = []
     keys = _keys_of_units(members, tables, generator)
@@ -99,8 +104,11 @@ def _drawn(
     rules: Rules,
     ruling: RuleDrawing | None,
     strict: Container[str],
-) -> tuple[dict[str, DrawnTable], int]:
-    """The tables of drawn units, and of how many: noise may be larger than the numbers of children."""
+) -> tuple[dict[str, DrawnTable], int, int]:
+    """The tables of drawn units, of how many, and how many of them have the rows of others.
+
+    There may be fewer units than asked for: noise may be larger than the numbers of children.
+    """
     unit_row: UnitRow = members.unit_row
     most = {}
     for table, member in members.of.items():
@@ -113,8 +121,9 @@ def _drawn(
     units = min(len(codes), most[unit_row.tree.root])
     while True:
         try:
-            drawn = draw_tables(unit_row, codes[:units], lenders, generator, progress, most, rules, ruling, strict)
-            return drawn, units
+            part = codes[:units]
+            drawn, stuck = draw_tables(unit_row, part, lenders, generator, progress, most, rules, ruling, strict)
+            return drawn, units, stuck
         except TooManyRows:
             units //= 2
 
@@ -135,14 +144,16 @@ def _checked(ruling: RuleDrawing, tables: Mapping[str, DrawnTable]) -> list[dict
     Raises:
         DpsqlError: one does, so that nothing is published.
     """
-    counted = ruling.beside(tables).ruled.broken()
-    for rule, _, broken in counted:
+    counted: dict[tuple[str, str], int] = {}
+    for rule, rows, broken in ruling.beside(tables).ruled.broken():
         if broken:
             raise DpsqlError(
                 f"{broken} rows do not obey {rule.predicate!r}: it depends on more than their values. Take it back, "
                 "dp_constraint(…, remove := true); then the same call completes the release, free"
             )
-    return [{"table": rule.table, "rule": rule.predicate, "rows": rows, "broken": 0} for rule, rows, _ in counted]
+        stated = (rule.table, rule.predicate)
+        counted[stated] = counted.get(stated, 0) + rows
+    return [{"table": table, "rule": rule, "rows": rows, "broken": 0} for (table, rule), rows in counted.items()]
 
 
 def _public_number(run: Run, members: Members) -> int:

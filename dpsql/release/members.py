@@ -18,8 +18,9 @@ from dpsql.engines.source import Column, Source
 from dpsql.errors import InvalidArgument, UnknownName
 from dpsql.evaluation.computed import check_bound
 from dpsql.evaluation.constraints import find_allowed, refuse_impossible, taken_back
+from dpsql.evaluation.contradictions import refuse_contradictions
 from dpsql.evaluation.key_values import check_key, check_numbers, most_numbers
-from dpsql.evaluation.link_rules import parse_rule, tried
+from dpsql.evaluation.link_rules import parse_rules, tried
 from dpsql.evaluation.roles import allowed_of_role, refuse_impossible_roles, roles_of
 from dpsql.evidence.ascent import with_orders
 from dpsql.owner.protect import as_released, domain_of
@@ -73,7 +74,7 @@ def link_rules(members: Members, books: Books) -> list[LinkRule]:
     for table in members.tree.tables:
         for stated in rules(books, table):
             try:
-                found.append(parse_rule(members.tree, sources, table, stated.predicate))
+                found += parse_rules(members.tree, sources, table, stated.predicate)
             except (InvalidArgument, UnknownName) as error:
                 raise InvalidArgument(
                     f"the rule {stated.predicate!r} of {table!r} is not about the tables as they are now. {error}; "
@@ -83,9 +84,13 @@ def link_rules(members: Members, books: Books) -> list[LinkRule]:
 
 
 def _check_rules(members: Members, books: Books) -> None:
-    """Refuse rules that no declared values satisfy, that span too many, or that name what is not drawn."""
-    for rule in link_rules(members, books):
+    """Refuse rules that no declared values satisfy, by themselves or together, or that name what is not drawn."""
+    stated = link_rules(members, books)
+    for rule in stated:
         tried(rule, members.sources, members.domains)
+    if stated:
+        facts = {table: constraints(books, table) for table in members.tree.tables}
+        refuse_contradictions(members.tree, members.sources, members.domains, stated, facts)
 
 
 def check_members(members: Members, books: Books, *, is_paid: bool = False) -> None:

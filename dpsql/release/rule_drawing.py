@@ -5,6 +5,7 @@
     3  with the values of a row that obeys and takes theirs, where both obey then: no column has other values in all
     4  with the values of a row that is like them and like the rows that are given, which obey
     5  with any declared values that obey
+    6  with all rows of another unit, see `dpsql.release.replaced_units`
 
 What changes are the columns that a rule names, and those that facts about one row tie to them. Keys, numbers of rows
 and roles stay. A row that has rows below it is drawn so that these can obey: it, not they, takes another value.
@@ -24,10 +25,10 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.link_rule import LinkRule
 from dpsql.core.steps import released_ticks
 from dpsql.core.unit_row import Below, UnitRow
-from dpsql.errors import DpsqlError
 from dpsql.evaluation.constraints import settle_bins
+from dpsql.evaluation.ruled_rows import Codes, DrawnTable, RuledRows, Stage, Truths, stages_of
+from dpsql.evaluation.sandbox import one_empty_database
 from dpsql.release.lending import LEVELS_OF_OTHERS, Lenders
-from dpsql.release.ruled_rows import Codes, DrawnTable, RuledRows, Stage, Truths, stages_of
 from dpsql.runtime.progress import Progress
 
 _REDRAWS: Final = 4
@@ -41,8 +42,6 @@ _BORROWS: Final = tuple(levels for levels in _FEWER for _ in range(3))
 _LENDERS: Final = 50_000
 _ORDERS: Final = 40
 """In how many orders declared values are tried that obey a row's own rules, before all are tried one by one."""
-_FIRST: Final = 16
-"""Rows for which all values are tried first: rules that contradict each other are noticed by these."""
 
 
 @dataclass(frozen=True)
@@ -132,20 +131,28 @@ class RuleDrawing:
         """The same where some tables are drawn."""
         return replace(self, ruled=replace(self.ruled, tables=tables))
 
-    def obey(self, drawn: Drawn) -> None:
-        """Let rows of a table obey its rules, and let later rows be able to."""
+    def obey(self, drawn: Drawn, stuck: Truths) -> Codes:
+        """Let rows of a table obey its rules, and let later rows be able to.
+
+        Args:
+            drawn: the rows.
+            stuck: those of units that have a row already for which no values were found: they stay.
+
+        Returns:
+            The rows for which no values were found.
+        """
         role, work = self.ruled.tables[drawn.table].role, list[tuple[Stage, _Demand, Codes]]()
         for stage in stages_of(self.unit_row.tree, drawn.table):
-            at = np.flatnonzero(role == stage.number)
+            at = np.flatnonzero((role == stage.number) & ~stuck)
             demand = _Demand.of(self.ruled, stage, self.ruled.of(stage), self.ruled.later(stage))
             if len(at) and demand.rules:
                 work.append((stage, demand, at))
         if work:
             self._settle(drawn, np.arange(len(drawn.rows)))
-        for stage, demand, at in work:
-            self._draw(drawn, stage, demand, at)
+        with one_empty_database():
+            return np.concatenate([np.zeros(0, np.int64), *(self._draw(drawn, *one) for one in work)])
 
-    def _draw(self, drawn: Drawn, stage: Stage, demand: _Demand, at: Codes) -> None:
+    def _draw(self, drawn: Drawn, stage: Stage, demand: _Demand, at: Codes) -> Codes:
         needs = {other: self._needs(drawn, stage, other) for other, _ in demand.later}
 
         def good(some: Codes, part: _Demand = demand, *, declared: bool = True) -> Truths:
@@ -160,7 +167,7 @@ class RuleDrawing:
         left = at[~good(at)]
         for _ in range(_REDRAWS):
             if not len(left):
-                return
+                return left
             self._elsewhere(drawn, names, left, self.generator.random((len(left), len(names))))
             left = left[~good(left)]
         for part in demand.apart(self.ruled, stage):
@@ -168,16 +175,10 @@ class RuleDrawing:
             self._exchange(drawn, part.names, at[holds], at[~holds], partial(good, part=part))
         left = at[~good(at, demand)]
         left = self._borrow(drawn, stage, own, names, np.setdiff1d(at, left), left, good)
-        for some in (left[:_FIRST], left[_FIRST:]):  # a row that nothing helps ends the release
-            none = self._any(drawn, stage, names, some, good)
-            none = self._any(drawn, stage, names, none, partial(good, declared=False))  # with rows below that are NULL
-            if len(none):
-                words = " and ".join(dict.fromkeys(repr(rule.predicate) for rule in demand.rules))
-                raise DpsqlError(
-                    f"{words}: no values of some rows of {drawn.table!r} were found for which it holds together "
-                    "with the rows above and beside them. Take it back, dp_constraint(…, remove := true); then the "
-                    "same call completes the release, free"
-                )
+        left = self._any(drawn, stage, names, left, good)
+        if not any(self.ruled.may_be_null(other, rules) for other, rules in demand.later):
+            return left
+        return self._any(drawn, stage, names, left, partial(good, declared=False))  # with rows below that are NULL
 
     def _needs(self, drawn: Drawn, stage: Stage, other: Stage) -> Truths:
         """Of all rows of the table, which have rows of a later stage."""

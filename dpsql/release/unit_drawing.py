@@ -23,11 +23,13 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.tree import Link, Role
 from dpsql.core.unit_row import Below, Slot, UnitRow
+from dpsql.errors import DpsqlError
+from dpsql.evaluation.ruled_rows import DrawnTable, Rules
 from dpsql.release.chains import Chains, Pairs, Parents, rising
 from dpsql.release.drawing import coded
 from dpsql.release.lending import LEVELS, LEVELS_OF_OTHERS, Lenders
+from dpsql.release.replaced_units import replaced, roots_of
 from dpsql.release.rule_drawing import Drawn, RuleDrawing
-from dpsql.release.ruled_rows import DrawnTable, Rules
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
@@ -49,8 +51,8 @@ def draw_tables(
     rules: Rules,
     ruling: RuleDrawing | None = None,
     strict: Container[str] = frozenset(),
-) -> dict[str, DrawnTable]:
-    """The tables of a tree.
+) -> tuple[dict[str, DrawnTable], int]:
+    """The tables of a tree, and how many units have the rows of others, since no values were found that obey rules.
 
     Args:
         unit_row: the flat domain.
@@ -65,13 +67,37 @@ def draw_tables(
 
     Raises:
         TooManyRows: a table would have more.
+        DpsqlError: no unit obeys the rules.
     """
     levels = LEVELS if lenders is None else LEVELS_OF_OTHERS
     lenders = units if lenders is None else lenders
     drawing = _Drawing(unit_row, units, lenders, levels, generator, progress, most, rules, ruling, strict)
     root = unit_row.slots[0]
     drawing.grow(root.table, drawing.own[0], np.arange(len(units)), None, np.full(len(units), -1))
-    return drawing.tables
+    return _whole(drawing), int(drawing.stuck.sum())
+
+
+def _whole(drawing: _Drawing) -> dict[str, DrawnTable]:
+    """The tables, where units that are stuck have the rows of others.
+
+    Raises:
+        DpsqlError: all units are stuck.
+        TooManyRows: those have too many.
+    """
+    stuck, tree = drawing.stuck, drawing.unit_row.tree
+    if not stuck.any():
+        return drawing.tables
+    if stuck.all():
+        assert drawing.ruling is not None
+        words = " and ".join(repr(rule.predicate) for rule in drawing.ruling.ruled.rules)
+        raise DpsqlError(
+            f"{words}: no values of some rows were found for which they hold together with the rows above and beside "
+            "them. Take one back, dp_constraint(…, remove := true); then the same call completes the release, free"
+        )
+    tables = replaced(tree, drawing.tables, stuck, drawing.generator)
+    if any(len(table.codes) > drawing.most[name] for name, table in tables.items()):
+        raise TooManyRows
+    return tables
 
 
 @dataclass
@@ -79,6 +105,8 @@ class _Drawing:
     """The work of `draw_tables`.
 
     Attributes:
+        tables: drawn so far.
+        stuck: which units have a row for which no values were found that obey rules.
         own, there: of `units` by `_slots_of`.
         lent, lending: of `lenders` likewise.
         levels: see `LEVELS`.
@@ -95,12 +123,14 @@ class _Drawing:
     ruling: RuleDrawing | None
     strict: Container[str]
     tables: dict[str, DrawnTable] = field(default_factory=dict)
+    stuck: npt.NDArray[np.bool_] = field(init=False)
     own: list[Codes] = field(init=False)
     there: list[npt.NDArray[np.bool_]] = field(init=False)
     lent: list[Codes] = field(init=False)
     lending: list[npt.NDArray[np.bool_]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.stuck = np.zeros(len(self.units), bool)
         self.own, self.there = _slots_of(self.unit_row, self.units)
         self.lent, self.lending = _slots_of(self.unit_row, self.lenders)
 
@@ -125,7 +155,9 @@ class _Drawing:
         below = self.unit_row.below(table)
         counts = {one: np.asarray(frame[f"t{columns + place}"], np.int64) for place, one in enumerate(below)}
         if self.ruling is not None:
-            self.ruling.beside(self.tables).obey(Drawn(table, rows, mine, counts))
+            roots = roots_of(self.unit_row.tree, self.tables, table, np.arange(len(rows)))
+            stuck = self.ruling.beside(self.tables).obey(Drawn(table, rows, mine, counts), self.stuck[roots])
+            self.stuck[roots[stuck]] = True
         for link in self.unit_row.tree.children(table):
             one = np.ones(len(rows), np.int64)
             roles = {role: one if role.always else counts[Below(link, role)] for role in link.roles}

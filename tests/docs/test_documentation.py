@@ -26,12 +26,13 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
 OWN_TEST = {
     "docs/how-to/bucket.md",
+    "docs/how-to/library.md",
     "docs/how-to/postgres.md",
     "docs/how-to/serve.md",
     "docs/how-to/spark.md",
     "docs/how-to/warehouses.md",
 }
-"""Pages that tests of their own run: tests/engines/test_*_page.py, tests/service/test_documentation.py."""
+"""Pages that tests of their own run: tests/engines/test_*_page.py, tests/linked/test_library_page.py, tests/service/test_documentation.py."""
 
 
 def blocks(page: str, language: str) -> list[str]:

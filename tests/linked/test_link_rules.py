@@ -288,23 +288,6 @@ def test_two_rules_on_one_column_leave_it_a_value_over_three_levels():
         assert rows["doors"] > 0
 
 
-@pytest.mark.medium
-def test_rules_that_contradict_each_other_publish_nothing_until_one_is_taken_back():
-    with dpsql.connect() as db:
-        run(db, LEVELS)
-        db.constraint("roofs", "high > floors.low")
-        db.constraint("roofs", "high < floors.low")
-        with pytest.raises(
-            DpsqlError, match="'high < floors.low' and 'high > floors.low'.*completes the release, free"
-        ):
-            db.synthesize("roofs", 1.0, linked=True, **QUICK)
-        db.constraint("roofs", "high < floors.low", remove=True)
-        db.synthesize("roofs", 1.0, linked=True, **QUICK).to_schema("made")
-        found = db.sql("SELECT bool_and(high > low), count(*) > 0 FROM made.floors JOIN made.roofs USING (id)")
-        assert found.fetchone() == (True, True)
-        assert db.sql("SELECT count(*) FROM dp_ledger() WHERE kind = 'charge'").fetchone() == (1,)
-
-
 LOANS = """
     CREATE TABLE loans (lid INTEGER PRIMARY KEY, amount INTEGER);
     CREATE TABLE payments (lid INTEGER REFERENCES loans (lid), paid INTEGER, fee INTEGER);

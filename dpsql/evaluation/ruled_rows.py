@@ -209,6 +209,12 @@ class RuledRows:
             table, above = stage.link.parent, up[at]
         return self.fitting(rules, names, (codes, places), table, above) >= 0
 
+    def may_be_null(self, stage: Stage, rules: Sequence[LinkRule]) -> bool:
+        """Whether rows of a stage can have NULL, or a value outside the domain, where some rules name a column."""
+        by_name = self.domains[stage.table].by_name
+        named = {name for rule in rules for name in rule.subject.columns}
+        return any(by_name[name].inner.size > by_name[name].regular for name in named)
+
     def fitting(
         self, rules: Sequence[LinkRule], names: Sequence[str], tuples: Tuples, table: str, above: Codes
     ) -> Codes:
@@ -227,7 +233,7 @@ class RuledRows:
             count = min(len(tuples[0]) - start, max(1, _AT_ONCE // len(left)))
             some, holds = slice(start, start + count), np.ones(len(left) * count, bool)
             for rule, rows in zip(rules, given, strict=True):
-                holds &= self._tried(rule, names, tuples, some, [one[left] for one in rows])
+                holds &= self._tried(rule, names, tuples, some, [one[left] for one in rows], len(left))
             each = holds.reshape(len(left), count)
             fits = each.any(axis=1)
             found[left[fits]] = start + each[fits].argmax(axis=1)
@@ -241,15 +247,18 @@ class RuledRows:
         tuples: Tuples,
         some: slice,
         given: list[Codes],
+        rows: int,
     ) -> Truths:
         """For each row and each of some tuples of the subject, whether a rule holds."""
         domain, own = self.domains[rule.subject.table], [names.index(name) for name in rule.subject.columns]
         codes, places = tuples[0][some][:, own], tuples[1][some][:, own]
-        rows, count = len(given[0]), len(codes)
+        count = len(codes)
         attributes = [domain.by_name[name] for name in rule.subject.columns]
         read = [at_places(attributes, np.tile(codes, (rows, 1)), np.tile(places, (rows, 1)))]
         read += [self.values(part, np.repeat(at, count)) for part, at in zip(rule.given, given, strict=True)]
-        there = np.repeat(np.all([at >= 0 for at in given], axis=0), count)
+        there = np.ones(rows * count, bool)
+        for at in given:
+            there &= np.repeat(at >= 0, count)
         return ~there | self._hold(rule, read, rows * count)
 
     def tied(self, stage: Stage, names: Sequence[str]) -> list[str]:
@@ -285,7 +294,9 @@ class RuledRows:
         is_declared: Truths = np.asarray((codes < regular).all(axis=1), bool)
         if declared and is_declared.any():
             codes, is_declared = codes[is_declared], is_declared[is_declared]
-        every = [(codes, np.full(codes.shape, place), is_declared) for place in _PLACES]
+        attributes = [domain.by_name[name] for name in names]
+        inside = _PLACES if any(a.kind == "bins" and not a.has_single_values for a in attributes) else _PLACES[:1]
+        every = [(codes, np.full(codes.shape, place), is_declared) for place in inside]
         codes, places, is_declared = (np.concatenate(column) for column in zip(*every, strict=True))
         order = np.lexsort((self.generator.random(len(codes)), ~is_declared))
         return codes[order], places[order]
