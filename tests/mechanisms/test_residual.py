@@ -95,17 +95,6 @@ def test_rounds_get_more_where_noise_hides_what_they_measure():
     assert {later / one for one, later in itertools.pairwise(shares[:-1])} == {1, 2}
 
 
-def test_no_round_measures_what_noise_hides_whole():
-    """The pair has more expected noise than two tables can differ by, until shares have grown."""
-    domain, rows = domain_of(30, 30, 2), 200
-    codes = np.random.default_rng(4).integers(0, 2, (rows, 3))
-    for seed in ("one", "two", "three"):
-        journal = run(codes, domain, Workload((("c0", "c1"),)), Fraction(1, 20), seed=seed)[1]
-        noisy = [answer.measurement for answer in journal.answers if answer.selection is None]
-        pairs = [one for one in noisy if len(one.clique) == 2]
-        assert all(np.sqrt(2 / np.pi) * one.stddev * 900 < 3 * rows for one in pairs)
-
-
 def test_a_run_goes_on_from_what_was_recorded():
     domain, workload, rho = domain_of(4, 4, 4), Workload((("c0", "c1", "c2"),)), Fraction(1, 10)
     _, journal, first = run(chain(300, 3), domain, workload, rho)
