@@ -31,7 +31,7 @@ from dpsql.fitting.target import Target
 
 Floats = npt.NDArray[np.float64]
 _PASSES: Final = 10
-_LEAST: Final = 1e-12  # of a row: a cell that a subset has emptied stays empty
+_LEAST: Final = 1e-3  # of a row, over all cells of a subset: one that a subset empties another may still need
 
 
 class LocalMarginals:
@@ -78,7 +78,8 @@ class LocalMarginals:
             for part in known:
                 others = tuple(axis for axis, name in enumerate(clique) if name not in part)
                 own, wanted = table.sum(axis=others, keepdims=True), self.answer(part)
-                table *= wanted.reshape(own.shape) / np.maximum(own, _LEAST)
+                wanted = (wanted + _LEAST / len(wanted)) * (self.rows / (self.rows + _LEAST))
+                table *= wanted.reshape(own.shape) / own
         return table.ravel()
 
     def _largest(self, clique: Clique) -> list[Clique]:

@@ -4,7 +4,7 @@ r"""AIM without a junction tree: rounds that measure the marginal answered worst
     rounds    of `dpsql.mechanisms.annealed_rounds` with g = 2, over the workload's closure, of marginals whose expected
               noise is at most 2n: no error is larger than that
     model     of a round: each marginal by itself, from the pooled residuals (`dpsql.fitting.local_marginals`)
-    denoised  1-way marginals, where there is no prior (`dpsql.fitting.relaxed.denoising`)
+    denoised  1-way marginals (`dpsql.fitting.relaxed.denoising`)
     fit       one relaxed table to all that was measured (`dpsql.fitting.relaxed.fit_marginals`)
 
 The noise is of whole marginals and of integers. Residuals with correlated noise, as ResidualPlanner measures, would
@@ -34,7 +34,6 @@ from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import combined, reused, usable
 from dpsql.evidence.occupied import occupied
-from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.local_marginals import LocalMarginals
 from dpsql.fitting.relaxed.denoising import denoised
 from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_bytes, fitting_seconds
@@ -78,7 +77,6 @@ class Residual(Mechanism):
         InvalidArgument: an option is out of its range.
     """
 
-    takes_prior = True
     uses_earlier = True
     max_cells: int = 60_000
     relaxed_rows: int = 512
@@ -126,6 +124,8 @@ class Residual(Mechanism):
 
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
+        from dpsql.fitting.relaxed.fit_marginals import fit_marginals  # loads JAX
+
         curator, total = walk.curator, walk.total()
         measured = self._measured(walk, total, progress)
         held = occupied(walk.domain, measured)
@@ -136,24 +136,14 @@ class Residual(Mechanism):
         )
         known = combined(measured, earlier)
         best = best_total([*targets_of([total]), *known])
-        facts = held.known(curator.prior)
-        fit, prior_report = fit_marginals_with_prior(
-            facts,
-            walk.workload,
-            denoised(domain, known, best) if facts.prior is None else known,
-            best,
-            Settings(rows=self.relaxed_rows, steps=self.steps),
-            self.max_cells,
-            seed,
-            progress,
-        )
+        settings = Settings(rows=self.relaxed_rows, steps=self.steps)
+        fit = fit_marginals(domain, denoised(domain, known, best), best, settings, seed, progress)
         targets = tuple(sorted({*(m.clique for m in measured), *walk.workload.cliques}))
         report: dict[str, Any] = {
             "marginals": len(measured),
             "cells": sum(len(target.values) for target in known),
             "total": round(best),
             **reused(earlier),
-            **prior_report,
             **fit_report(fit),
             "selected": [", ".join(clique) for clique in selected],
         }
