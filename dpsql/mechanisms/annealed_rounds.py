@@ -14,6 +14,7 @@ Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), AIM, Algorith
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final
@@ -52,8 +53,9 @@ def round_asks(facts: Facts, left: Fraction, cells: int) -> list[Ask]:
 
 
 def overlaps(workload: Workload, cliques: Sequence[Clique]) -> dict[Clique, int]:
-    """w_r of each candidate."""
-    return {clique: sum(len({*clique} & {*asked}) for asked in workload.needed) for clique in cliques}
+    """w_r of each candidate: for each of its columns the marginals of the workload that have it."""
+    held = Counter(name for asked in workload.needed for name in asked)
+    return {clique: sum(held[name] for name in clique) for clique in cliques}
 
 
 class AnnealedRounds:
@@ -86,11 +88,10 @@ class AnnealedRounds:
         """The part of ρ that is spent when this round is over."""
         return float(1 - (self._curator.remaining - self.share) / self._rho)
 
-    def expected(self, clique: Clique) -> float:
-        """Σ|noise| of a marginal that this round measures, on average (rows)."""
-        return _total_noise(
-            noise(self._curator.neighbours, self.share * _MEASURED_PART), self._curator.domain.size(clique)
-        )
+    def expected(self, cliques: Sequence[Clique]) -> list[float]:
+        """Σ|noise| of each of some marginals, if this round measured it, on average (rows)."""
+        stddev, domain = noise(self._curator.neighbours, self.share * _MEASURED_PART), self._curator.domain
+        return [_total_noise(stddev, domain.size(clique)) for clique in cliques]
 
     def measure(self, candidates: Sequence[Clique], answers: Answers) -> Measurement:
         """Select one of the candidates by a model's answers (rows), and measure it."""
@@ -99,7 +100,7 @@ class AnnealedRounds:
             answers,
             1,
             self.share * (1 - _MEASURED_PART),
-            [self.expected(clique) for clique in candidates],
+            self.expected(candidates),
             [self._weights[clique] for clique in candidates],
         )
         (measured,) = self._curator.measure([(clique, self.share * _MEASURED_PART)])

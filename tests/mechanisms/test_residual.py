@@ -13,6 +13,7 @@ from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
+from dpsql.mechanisms.annealed_rounds import overlaps
 from dpsql.mechanisms.base import make
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
@@ -104,6 +105,13 @@ def test_a_run_goes_on_from_what_was_recorded():
     again = make("residual", QUICK).run(curator, workload, rho, 0, Quiet())
     assert len(replayed.answers) == len(journal.answers)
     np.testing.assert_array_equal(first.model.project(domain.names), again.model.project(domain.names))
+
+
+def test_weights_are_the_columns_shared_with_each_marginal_of_the_workload():
+    names = "abcde"
+    workload = Workload(tuple(itertools.combinations(names, 3))[::2])
+    for clique, weight in overlaps(workload, workload.closure()).items():
+        assert weight == sum(len({*clique} & {*asked}) for asked in workload.needed)
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(10**6)])

@@ -676,6 +676,7 @@ DEFECTS = (
     Defect("a marginal of overlapping parts is fitted once", "dpsql/fitting/local_marginals.py", "_PASSES: Final = 10", "_PASSES: Final = 1", ("tests/fitting/test_local_marginals.py",)),
     Defect("rounds select with what is to measure", "dpsql/mechanisms/annealed_rounds.py", "            self.share * (1 - _MEASURED_PART),\n", "            self.share * _MEASURED_PART / 10,\n", ("tests/mechanisms/test_residual.py",)),
     Defect("noise that hides what is measured gets no larger share", "dpsql/mechanisms/annealed_rounds.py", "            self.share *= self._growth\n", "            pass\n", ("tests/mechanisms/test_residual.py",)),
+    Defect("a round weighs a marginal by its own columns alone", "dpsql/mechanisms/annealed_rounds.py", "sum(held[name] for name in clique)", "len(clique)", ("tests/mechanisms/test_residual.py",)),
     Defect("rounds leave a part of the charge", "dpsql/mechanisms/annealed_rounds.py", "            self.share = self._curator.remaining\n", "            pass\n", ("tests/mechanisms/test_residual.py",)),
     Defect("rows are lost where subsets contradict each other", "dpsql/fitting/local_marginals.py", "                table *= wanted.reshape(own.shape) / own\n", "                table *= np.where(wanted > 1e-2, wanted, 0.0).reshape(own.shape) / np.maximum(own, 1e-12)\n", ("tests/fitting/test_local_marginals.py",)),
 )  # fmt: skip

@@ -55,6 +55,7 @@ _GROWTH: Final = 2
 _MOST_ERROR: Final = 2.0  # of the rows: the largest L1 distance of two tables
 _MOST_SCORED: Final = 20_000_000
 _USUAL_ROUNDS: Final = 5  # for each column
+_CANDIDATE_SECONDS: Final = 5e-5  # of a marginal in each round, whatever its cells
 _HELD_CELLS: Final = 5_000_000  # of earlier measurements in the fit
 
 
@@ -119,7 +120,8 @@ class Residual(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: rounds, and a fit of marginals that have no more cells than there are rows."""
         cells = self._cells(domain, workload)
-        rounds = _USUAL_ROUNDS * len(domain) * (2 * QUESTION_SECONDS + SCORED_SECONDS * cells)
+        scored = _CANDIDATE_SECONDS * len(self._candidates(domain, workload)) + SCORED_SECONDS * cells
+        rounds = _USUAL_ROUNDS * len(domain) * (2 * QUESTION_SECONDS + scored)
         return rounds + fitting_seconds(domain, float(self.relaxed_rows * self.steps), rows, min(cells, rows))
 
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
@@ -157,7 +159,8 @@ class Residual(Mechanism):
         model = LocalMarginals(walk.domain, targets_of(measured), best_total(targets_of([total, *measured])))
         while rounds.goes_on():
             progress.check()
-            candidates = [clique for clique in every if rounds.expected(clique) <= _MOST_ERROR * model.rows]
+            noise = zip(every, rounds.expected(every), strict=True)
+            candidates = [clique for clique, expected in noise if expected <= _MOST_ERROR * model.rows]
             newest = rounds.measure(candidates or every, model.answer)
             measured.append(newest)
             before = model.answer(newest.clique)
