@@ -64,8 +64,8 @@ class Estimate:
     precisions: dict[Clique, float]
 
     def covers(self, clique: Clique) -> bool:
-        """Whether a marginal is determined: it is a subset of a measured one."""
-        return all(part in self.parts for part in subsets(clique))
+        """Whether a marginal is determined: it is a subset of a measured one, all of whose subsets have parts."""
+        return clique in self.parts
 
     def answer(self, clique: Clique) -> Floats:
         """The counts of a marginal, shape (cells,); they may be negative."""
@@ -98,6 +98,38 @@ def additions(domain: Domain, cliques: Iterable[Clique]) -> int:
     return sum(2 ** len(clique) * domain.size(clique) for clique in cliques)
 
 
+class Pool:
+    """Residuals of noisy marginals, averaged by their precisions as they come.
+
+    Attributes:
+        estimate: the least-squares estimate from all that was added.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        """Nothing is measured yet.
+
+        Args:
+            domain: the attributes.
+        """
+        self.estimate = Estimate(domain, {}, {})
+        self._sums: dict[Clique, Floats] = {}
+
+    def add(self, measured: Target) -> None:
+        """Take in one noisy whole marginal of positive variance; the empty clique is a measured total."""
+        table, parts, precisions = (
+            measured.values.reshape(measured.shape),
+            self.estimate.parts,
+            self.estimate.precisions,
+        )
+        for part in subsets(measured.clique):
+            axes = tuple(axis for axis, name in enumerate(measured.clique) if name not in part)
+            component = centred(table.sum(axis=axes))
+            weight = 1 / (measured.variance * math.prod(measured.shape[axis] for axis in axes))
+            self._sums[part] = self._sums.get(part, 0.0) + weight * component
+            precisions[part] = precisions.get(part, 0.0) + weight
+            parts[part] = np.asarray(self._sums[part] / precisions[part])
+
+
 def least_squares(domain: Domain, measurements: Sequence[Target]) -> Estimate:
     """The estimate from whole marginals of positive variance.
 
@@ -105,18 +137,10 @@ def least_squares(domain: Domain, measurements: Sequence[Target]) -> Estimate:
         domain: the attributes.
         measurements: noisy whole marginals; the empty clique is a measured total.
     """
-    sums: dict[Clique, Floats] = {}
-    precisions: dict[Clique, float] = {}
+    pool = Pool(domain)
     for measured in measurements:
-        table = measured.values.reshape(measured.shape)
-        for part in subsets(measured.clique):
-            axes = tuple(axis for axis, name in enumerate(measured.clique) if name not in part)
-            component = centred(table.sum(axis=axes))
-            weight = 1 / (measured.variance * math.prod(measured.shape[axis] for axis in axes))
-            sums[part] = sums.get(part, 0.0) + weight * component
-            precisions[part] = precisions.get(part, 0.0) + weight
-    parts = {part: np.asarray(total / precisions[part]) for part, total in sums.items()}
-    return Estimate(domain, parts, precisions)
+        pool.add(measured)
+    return pool.estimate
 
 
 def centred(table: Floats) -> Floats:

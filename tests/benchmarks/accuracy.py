@@ -56,6 +56,7 @@ ALL = [
     "pgm",
     "pgm:selection=mst",
     "pgm:selection=aim",
+    "residual",
     "mwem",
     "mwem:faithful=true",
     "rap",

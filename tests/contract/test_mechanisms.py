@@ -53,6 +53,7 @@ FAST |= {
     "mwem": {"rounds": 3},
     "projection": {"relaxed_rows": 8, "steps": 5},
     "rap": {"rounds": 2, "queries_per_round": 2, "relaxed_rows": 8, "steps": 5},
+    "residual": {"relaxed_rows": 8, "steps": 5},
 }
 NAMES = [
     pytest.param(
@@ -397,7 +398,7 @@ def test_every_release_is_foreseen_and_judged(db, name):
 
 def quick(name: str) -> dict[str, Any]:
     """Options that keep a mechanism short, but for those that ask for other questions."""
-    steps = {"direct", "hdmm", "projection", "pgm"}
+    steps = {"direct", "hdmm", "projection", "pgm", "residual"}
     small = {"dualquery": {"rounds": 20}, "fem": {"rounds": 10}, "rap": {"rounds": 2, "steps": 200}}
     return small.get(name, {"steps": 200} if name in steps else {})
 

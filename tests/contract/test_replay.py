@@ -153,6 +153,8 @@ PATHS = [
     Case("rap", {"neighbours": "replace_one"}, neighbours=Neighbours.REPLACE_ONE),
     Case("rap", workload=THRESHOLDS),
     Case("rap", workload=PAIRS, earlier=True),
+    Case("residual", workload=PAIRS),
+    Case("residual", workload=PAIRS, earlier=True),
     *(
         Case(name, options, workload=workload, earlier=workload is BESIDE, neighbours=kind)
         for name, options in (

@@ -184,7 +184,7 @@ def test_too_many_cells_are_refused(people):
             parse_workload("SELECT sum(c0 * c1 * c2) FROM people", source.parts, domain, weigh=weigh)
 
 
-@pytest.mark.parametrize("mechanism", ["barak", "fem", "hdmm", "ide", "pgm", "pmwpub"])
+@pytest.mark.parametrize("mechanism", ["barak", "fem", "hdmm", "ide", "pgm", "pmwpub", "residual"])
 def test_others_refuse_in_plan_and_call(db, mechanism):
     """With the call that works, before a charge."""
     for function in ("dp_plan", "dp_synthesize"):

@@ -4,11 +4,8 @@ r"""Private-PGM: measured marginals, fitted by a graphical model of largest entr
     mst        a third of ρ: all 1-way marginals; a third: K − 1 edges of a spanning tree, one after the other, by
                score ‖M_e(D) − M_e(independent model)‖₁ among the pairs that join two components (Kruskal);
                a third: the pairs chosen. The fit may merge rare values (`dpsql.evidence.rare_values`)
-    aim        T = 16·K rounds of ρ_t = ρ/T at first; all 1-way marginals with 0.9·ρ_t each. Each round selects with
-               0.1·ρ_t the marginal of the workload's closure of largest
-                   w_r·(‖M_r(D) − M_r(model)‖₁ − √(2/π)·σ_t·cells_r),      w_r = Σ_s |r ∩ s| over the workload,
-               measures it with 0.9·ρ_t, and fits again. ρ_t ← 4·ρ_t where the model moved no more than noise would:
-               ‖M_r(new) − M_r(old)‖₁ ≤ √(2/π)·σ_t·cells_r. Junction trees of up to `model_mb`·(spent/ρ) only
+    aim        the rounds of `dpsql.mechanisms.annealed_rounds`, over the workload's closure; the model is fitted again
+               after each. Junction trees of up to `model_mb`·(spent/ρ) only
 
 K is the number of columns. Unlike the relaxed table the model is exact and convex: what it says of columns that were
 not measured together is what the measured ones imply, by conditional independence. The price is the junction tree: its
@@ -46,6 +43,7 @@ from dpsql.fitting.graph.mbi_package import maximal, model_megabytes
 from dpsql.fitting.relaxed.settings import best_total, one_way_prior
 from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import targets_of
+from dpsql.mechanisms.annealed_rounds import CHOSEN, AnnealedRounds, overlaps, round_asks
 from dpsql.mechanisms.asks import Allocated, Ask, LeftOut, Marginals, Open, Rounds, Total
 from dpsql.mechanisms.base import LATER, Mechanism, Outcome, register
 from dpsql.mechanisms.costs import BASE_BYTES, JAX_BYTES, JAX_SECONDS, base_seconds
@@ -56,21 +54,17 @@ from dpsql.mechanisms.one_way_start import singles
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.graph import GraphModel
 from dpsql.models.model import Model
-from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.runtime.progress import Progress
-from dpsql.strategy.allocation import Allocation, allocate, noise
+from dpsql.strategy.allocation import Allocation, allocate
 
 _SELECTIONS: Final = ("workload", "mst", "aim")
 _TOTAL_SHARE: Final = Fraction(1, 100)
 _THIRD: Final = Fraction(1, 3)
-_MEASURED_PART: Final = Fraction(9, 10)  # of a round of 'aim'
-_ROUNDS_PER_COLUMN: Final = 16
 _ROUND_STEPS: Final = 100  # of the fit after each round; the last one takes all
 _MOST_TRIALS: Final = 1000  # trees built to see what fits
 _MOST_COLUMNS: Final = 100
 _ALL_CELLS: Final = 10_000_000
-_CHOSEN: Final = "selected by noise, then measured"
 
 
 @register("pgm", when="few or small columns; needs `pip install 'dpsql[pgm]'`", package="mbi")
@@ -137,17 +131,13 @@ class PGM(Mechanism):
             return [Marginals(left, one_way)]
         edges, sizes = _forest_edges(domain, pairs), sorted((domain.size(pair) for pair in pairs), reverse=True)
         tree = Rounds(
-            *(left * (1 - _THIRD), edges), cells=sum(sizes[:edges]), whole=True, open="selected pairs", note=_CHOSEN
+            *(left * (1 - _THIRD), edges), cells=sum(sizes[:edges]), whole=True, open="selected pairs", note=CHOSEN
         )
         return [Marginals(left * _THIRD, one_way), tree]
 
     def _round_asks(self, facts: Facts, left: Fraction) -> list[Ask]:
         """The 1-way marginals, and rounds whose number follows from what they answer."""
-        domain = facts.domain
-        first = left * _MEASURED_PART / _ROUNDS_PER_COLUMN
-        cells = sum(map(domain.size, self._candidates(domain, facts.workload)))
-        rounds = Open(left - first, selects=True, cells=cells, open="selected marginals", note=_CHOSEN)
-        return [Marginals(first, singles(domain, "marginals")), rounds]
+        return round_asks(facts, left, sum(map(facts.domain.size, self._candidates(facts.domain, facts.workload))))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse what cannot be fitted; see `Mechanism.check`."""
@@ -278,52 +268,28 @@ class PGM(Mechanism):
         self, walk: Walk, total: Measurement, progress: Progress
     ) -> tuple[list[Measurement], Tree | None]:
         domain, workload, curator = walk.domain, walk.workload, walk.curator
-        rho = curator.remaining
-        share, measured = rho / (_ROUNDS_PER_COLUMN * len(domain)), walk.marginals()
+        every = self._candidates(domain, workload)
+        rounds, measured = AnnealedRounds(curator, overlaps(workload, every)), walk.marginals()
         rows = best_total(targets_of([total, *measured]))
         fit = fit_graph(domain, targets_of(measured), rows, self.steps, progress)
-        every = self._candidates(domain, workload)
-        weights = {clique: sum(len({*clique} & {*asked}) for asked in workload.needed) for clique in every}
         sizes = _Sizes(domain)
-        while curator.remaining > 0:
-            if curator.remaining <= 2 * share:
-                share = curator.remaining
-            limit = self.model_mb * float(1 - (curator.remaining - share) / rho)
-            fitting = sizes.fitting(every, [m.clique for m in measured], limit)
-            clique, found = self._round(curator, fit.tree, rows, fitting, weights, share)
+        while rounds.goes_on():
+            fitting = sizes.fitting(every, [m.clique for m in measured], self.model_mb * rounds.spent)
+            found = rounds.measure(fitting, _answers(fit.tree, rows))
             measured.append(found)
             rows = best_total(targets_of([total, *measured]))
             before, fit = fit, self._again(domain, measured, rows, progress, fit)
-            moved = rows * float(np.abs(fit.tree.project(clique) - before.tree.project(clique)).sum())
-            if moved <= math.sqrt(2 / math.pi) * found.stddev * domain.size(clique):
-                share *= 4
+            moved = np.abs(fit.tree.project(found.clique) - before.tree.project(found.clique)).sum()
+            rounds.anneal(domain, found, rows * float(moved))
         return measured, fit.tree
-
-    def _round(
-        self,
-        curator: Curator,
-        tree: Tree,
-        rows: float,
-        candidates: Sequence[Clique],
-        weights: dict[Clique, int],
-        share: Fraction,
-    ) -> tuple[Clique, Measurement]:
-        """Select a marginal and measure it."""
-        stddev = noise(curator.neighbours, share * _MEASURED_PART)
-        penalties = [math.sqrt(2 / math.pi) * stddev * curator.domain.size(clique) for clique in candidates]
-        (clique,) = curator.select_marginals(
-            candidates,
-            lambda c: rows * tree.project(c),
-            1,
-            share * (1 - _MEASURED_PART),
-            penalties,
-            [weights[c] for c in candidates],
-        )
-        (found,) = curator.measure([(clique, share * _MEASURED_PART)])
-        return clique, found
 
     def _again(self, domain: Domain, measured: Sequence[Measurement], rows: float, progress: Progress, fit: Fit) -> Fit:
         return fit_graph(domain, targets_of(measured), rows, min(self.steps, _ROUND_STEPS), progress, fit.tree)
+
+
+def _answers(tree: Tree, rows: float) -> Callable[[Clique], npt.NDArray[np.float64]]:
+    """A model's answers (rows)."""
+    return lambda clique: rows * tree.project(clique)
 
 
 def _independent(

@@ -1,0 +1,1 @@
+"""Marginals measured round by round, pooled by their residuals."""
