@@ -54,8 +54,7 @@ def propose(
         owner_looks: whether rows are read to propose.
         discover: the ε of each discovery, if columns that nobody knows are discovered when the script runs.
         nullstr: texts of a CSV file that mean NULL.
-        rows: about how many rows the table has, or units where `unit` names one, for the number of cells; with
-            `owner_looks` as many as there are.
+        rows: about how many rows the table has, or units if `unit` is given; with `owner_looks` as many as there are.
         columns: those that are kept; all if empty.
 
     Raises:
@@ -81,7 +80,7 @@ def propose(
         proposals = [(look(c, context, source) if owner_looks else public.propose(c, context)) for c in source.columns]
         proposals = with_computed(source, context, proposals) if owner_looks else proposals
         if owner_looks and rows is None:
-            rows = source.ask({"v": quote(owned) if owned else "1"}, f"count({'DISTINCT v' if owned else '*'})")[0][0]
+            rows = _number_of_units(source, owned)
         if unit is not None and max_rows is None:
             max_rows = _UNIT_ROWS  # never off the rows: everything that is released depends on it
         protection = _protection(source, epsilon, delta, owned, max_rows)
@@ -89,6 +88,12 @@ def propose(
         unknown = [name for name in said if fold(name) not in names]
         found = tried(source, context, protection, proposals, rows, looks=owner_looks)
         return write(source, context, protection, found, looked=owner_looks, unknown=unknown)
+
+
+def _number_of_units(source: Input, unit: str) -> int:
+    """How many units the rows are of; rows where no column says whose they are."""
+    number: int = source.ask({"v": quote(unit) if unit else "1"}, f"count({'DISTINCT v' if unit else '*'})")[0][0]
+    return number
 
 
 def _protection(source: Input, epsilon: float, delta: float, unit: str, max_rows: int | None) -> str:
