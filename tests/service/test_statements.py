@@ -14,7 +14,16 @@ import pytest
 from dpsql.service.relations import FILE, relations
 from dpsql.service.server_settings import FILE as SETTINGS
 from tests.service.postgres_catalogue import lines, setting_lines
+from tests.service.recorded import statements as recorded
 
+LOG = """
+2026-11-27 19:41:39.271 UTC [12900] LOG:  statement: BEGIN
+2026-11-27 19:41:39.289 UTC [12900] LOG:  execute _pg3_0: SELECT $1::text,
+\t$2 -- which of them
+2026-11-27 19:41:39.296 UTC [12900] DETAIL:  parameters: $1 = 'it''s $2', $2 = NULL
+2026-11-27 19:41:39.296 UTC [12900] LOG:  statement: /* a program */ SELECT 1;
+2026-11-27 19:41:39.299 UTC [12900] LOG:  statement: SELECT 1
+"""
 FOLDER = Path(__file__).with_name("statements")
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.sql"))
 _COLUMNS = re.compile(r"^-- columns: (.*)$", re.MULTILINE)
@@ -35,6 +44,10 @@ def test_there_is_a_file_for_each():
         *("datagrip", "dbeaver", "dbt", "grafana", "ibis", "metabase", "npgsql", "pgadmin", "superset", "tableau")
     }
     assert all(statements(program) for program in PROGRAMS)
+
+
+def test_what_is_recorded_is_what_was_sent():
+    assert recorded(LOG) == ["SELECT 'it''s $2'::text,\nNULL", "SELECT 1"]
 
 
 @pytest.mark.medium

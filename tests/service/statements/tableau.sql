@@ -18,6 +18,6 @@ SELECT SUM("shown"."i") AS "sum:i:ok", "shown"."b" AS "b" FROM "main"."shown" "s
 -- columns: tqr:t:ok, cnt
 SELECT DATE_TRUNC( 'QUARTER', CAST("shown"."t" AS DATE) ) AS "tqr:t:ok", COUNT(1) AS "cnt" FROM "main"."shown" "shown" GROUP BY 1 HAVING (COUNT(1) > 0)
 ;
--- columns: date_part
+-- columns: extract
 SELECT CAST(EXTRACT(YEAR FROM "shown"."t") AS INTEGER) FROM "main"."shown" "shown" LIMIT 1
 ;
