@@ -145,19 +145,25 @@ _MACROS: Final = (
     "shobj_description(a, b) AS NULL::VARCHAR",
     "col_description(a, b) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f "
     "WHERE dpsql_f.objoid = a AND dpsql_f.objsubid = b AND b > 0)",
-    "array_upper(a, d) AS len(a)",
-    "array_lower(a, d) AS 1",
+    "array_upper(a, d) AS nullif(len(a), 0)::INTEGER",
+    "array_lower(a, d) AS CASE WHEN len(a) > 0 THEN 1 END",
     "quote_literal(x) AS chr(39) || replace(x, chr(39), chr(39) || chr(39)) || chr(39)",
     "to_regclass(x) AS CASE WHEN split_part(x, '.', -1) = 'pg_class' THEN 1259 ELSE (SELECT "
     "coalesce(any_value(dpsql_f.oid), TRY_CAST(x AS BIGINT)) "
     "FROM pgx.pg_class dpsql_f WHERE dpsql_f.relname = replace(split_part(x, '.', -1), '\"', '')) END",
+    "to_regproc(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_proc dpsql_f WHERE "
+    "dpsql_f.proname = split_part(split_part(x, '(', 1), '.', -1))",
+    "pg_get_functiondef(x) AS (SELECT any_value('-- ' || dpsql_f.proname || '(' || dpsql_f.proargs || '): ' || "
+    "dpsql_f.procomment || chr(10)) FROM pgx.pg_proc dpsql_f WHERE dpsql_f.oid = x)",
     "to_regtype(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_type dpsql_f WHERE dpsql_f.typname = x)",
     "pg_postmaster_start_time() AS NULL::TIMESTAMPTZ",
     "quote_ident(x) AS CASE WHEN regexp_full_match(x, '[a-z_][a-z0-9_$]*') AND x NOT IN "
     f"({str(sorted(KEYWORDS))[1:-1]}) THEN x ELSE '\"' || replace(x, '\"', '\"\"') || '\"' END",
     "array_to_string(a, b) AS list_aggregate(a, 'string_agg', b)",
-    "format_type(a, b) AS (SELECT any_value(dpsql_f.spelled || CASE WHEN a = 1700 AND b > 4 THEN '(' || ((b - 4) >> 16) "
-    "|| ',' || ((b - 4) & 65535) || ')' ELSE '' END) FROM pgx.pg_type dpsql_f WHERE dpsql_f.oid = a)",
+    "format_type(a, b) AS (SELECT any_value(CASE WHEN a = 1700 AND b > 4 THEN dpsql_f.spelled || '(' || ((b - 4) >> 16) "
+    "|| ',' || ((b - 4) & 65535) || ')' WHEN a IN (1042, 1043) AND b > 4 THEN dpsql_f.spelled || '(' || (b - 4) || ')' "
+    "WHEN a IN (1083, 1114, 1184, 1266) AND b >= 0 THEN replace(dpsql_f.spelled, ' with', '(' || b || ') with') "
+    "ELSE dpsql_f.spelled END) FROM pgx.pg_type dpsql_f WHERE dpsql_f.oid = a)",
 )
 _SCALARS: Final = ", ".join(f"'{name}': {kind.oid}" for name, kind in pgtypes.OF.items())
 _ARRAYS: Final = ", ".join(f"{oid}: {kind.oid}" for oid, kind in pgtypes.ARRAYS.items())

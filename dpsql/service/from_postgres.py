@@ -6,6 +6,9 @@ x = ANY(ARRAY(SELECT …))             x = ANY(SELECT …)
 FROM generate_series(1, 3) AS i      … AS i(i): the one column of a function is called as its alias
 CAST(CAST(x AS REGCLASS) AS OID)     pgx.to_regclass(CAST(x AS REGCLASS))
 p.oid = t.typreceive                 … t.typreceive_oid: it is a name and a number in PostgreSQL
+FROM t AS at                         … AS "at": before TIME alone it is a word of the language there
+substring(t FROM 'a(.)')             pgx.substring_matching(t, 'a(.)'): a pattern, and no number
+extract(second FROM t)               pgx.extract_second(t), which has parts of seconds, and other parts likewise
 """
 
 from __future__ import annotations
@@ -40,6 +43,9 @@ _CLAUSES: Final = frozenset(
 )
 _BEFORE: Final = frozenset({"from", ",", "join", "lateral"})
 _ROWS: Final = frozenset({"generate_series", "string_to_array", "unnest"})
+_SECONDS: Final = frozenset({"second", "seconds", "sec", "secs", "s"})
+_MILLISECONDS: Final = frozenset({"millisecond", "milliseconds", "msec", "msecs", "ms"})
+"""Parts of a time, as both spell them."""
 _COMPARED: Final = frozenset({"=", "!", "<", ">"})
 
 
@@ -74,6 +80,12 @@ def prepared(found: list[Token]) -> list[Token]:
             last = closing[at + 1]
             done[place] = ("word", "pgx.to_regclass")
             done[words[last - 2]] = done[words[last - 1]] = ("space", " ")
+        elif name == "at" and kind == "word" and ahead[0] not in ("time", "local"):
+            done[place] = ("quoted", '"at"')
+        elif name == "substring" and kind == "word" and ahead[0] == "(":
+            _match(done, words, texts, at, closing.get(at + 1))
+        elif name == "extract" and kind == "word" and ahead[0] == "(" and ahead[2] == "from":
+            _extract(done, words[at : at + 4])
         elif name in PROCEDURES and kind == "word" and _is_number(texts, at):
             done[place] = ("word", f"{name}{AS_NUMBER}")
     return done
@@ -119,6 +131,25 @@ def _name_column(done: list[Token], words: list[int], texts: list[str], end: int
     ends = (*texts[at + 1 : at + 2], "")[0]
     if kind in ("word", "quoted") and ends in ("", ",", ")", "where", "group", "order", "limit", "cross", "join", ";"):
         done[words[at]] = (kind, f"{text}({text})")
+
+
+def _extract(done: list[Token], places: list[int]) -> None:
+    """Call ours: its name is `extract`, too, and seconds have their parts."""
+    call, _, part, following = places
+    name = done[part][1].strip("'").lower()
+    if not name.isalpha():
+        return
+    own = "second" if name in _SECONDS else "millisecond" if name in _MILLISECONDS else ""
+    done[call] = ("word", f"pgx.extract_{own or 'of'}")
+    done[part] = ("space", "") if own else ("text", f"'{name}'")
+    done[following] = ("space", " ") if own else ("other", ",")
+
+
+def _match(done: list[Token], words: list[int], texts: list[str], at: int, end: int | None) -> None:
+    """Call ours where a part is said by a pattern, which is written out."""
+    if end is not None and end > at + 4 and texts[end - 2] == "from" and done[words[end - 1]][0] == "text":
+        done[words[at]] = ("word", "pgx.substring_matching")
+        done[words[end - 2]] = ("other", ",")
 
 
 def _is_number_of_name(texts: list[str], at: int, closing: dict[int, int]) -> bool:

@@ -66,6 +66,10 @@ _BUCKET: Final = """list_transform([{'x': x - l, 'w': h - l, 'n': n}], lambda b:
     - CASE WHEN typeof(b.x) <> 'DOUBLE' AND abs(b.x) * b.n < k * abs(b.w) THEN 1 ELSE 0 END))[1]
   END::INTEGER)[1]"""
 """The bucket of a number between two bounds: a quotient of floats, which exact numbers correct."""
+_HAS_GROUP: Final = r"(^|[^\\])\([^?]"
+"""Of a pattern with a part in parentheses, which PostgreSQL gives in place of all."""
+_MICROSECONDS: Final = "date_part('microsecond', x)::DECIMAL(18, 0)"
+"""Of a second and its parts: DuckDB's own second has no parts, PostgreSQL's has."""
 _PART: Final = '("([^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*)'
 MACROS: tuple[str, ...] = (
     "pg_my_temp_schema() AS 0",
@@ -89,6 +93,25 @@ MACROS: tuple[str, ...] = (
     "error('timestamps cannot be binned into intervals containing months or years') ELSE time_bucket(s, t, o) END",
     f"width_bucket(x, l, h, n) AS {_BUCKET}, (x, t) AS CASE WHEN x IS NOT NULL THEN len(list_filter(t, lambda e: CASE "
     "WHEN e IS NULL THEN error('thresholds array must not contain NULLs') ELSE e <= x END))::INTEGER END",
+    "substring_matching(x, p) AS CASE WHEN NOT regexp_matches(x, p) THEN NULL "
+    f"WHEN regexp_matches(p, '{_HAS_GROUP}') THEN regexp_extract(x, '(' || p || ')()', 2) "
+    "ELSE regexp_extract(x, '(' || p || ')()', 1) END",
+    "host(x) AS split_part(x::VARCHAR, '/', 1)",
+    "extract_of(p, x) AS date_part(p, x)",
+    f"extract_second(x) AS {_MICROSECONDS} * 0.000001",
+    f"extract_millisecond(x) AS {_MICROSECONDS} * 0.001",
+    "date_part(p, x) AS CASE WHEN lower(p) IN ('second', 'seconds', 'sec', 'secs', 's') THEN "
+    "date_part('microsecond', x) / 1e6 WHEN lower(p) IN ('millisecond', 'milliseconds', 'msec', 'msecs', 'ms') THEN "
+    "date_part('microsecond', x) / 1e3 ELSE date_part(p, x)::DOUBLE END",
+    "to_hex(x) AS list_transform([x], lambda v: CASE WHEN v < 0 AND typeof(v) IN ('INTEGER', 'SMALLINT') THEN "
+    "right(lower(to_hex(v)), 8) ELSE lower(to_hex(v)) END)[1]",
+    "sha256(x) AS unhex(sha256(x))",
+    "array_length(a) AS array_length(a), (a, d) AS nullif(array_length(a, d), 0)::INTEGER",
+    "btrim(x) AS trim(x), (x, y) AS trim(x, y)",
+    "every(x) AS bool_and(x)",
+    "quote_nullable(x) AS coalesce(pgx.quote_literal(x::VARCHAR), 'NULL')",
+    "json_typeof(x) AS CASE json_type(x) WHEN 'VARCHAR' THEN 'string' WHEN 'OBJECT' THEN 'object' WHEN 'ARRAY' THEN "
+    "'array' WHEN 'BOOLEAN' THEN 'boolean' WHEN 'NULL' THEN 'null' ELSE CASE WHEN x IS NOT NULL THEN 'number' END END",
     "json_agg(x) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_array(x) END",
     "jsonb_agg(x) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_array(x) END",
 )
@@ -110,5 +133,5 @@ KEYWORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - easier to read so
 )
 """Words that PostgreSQL puts in quotation marks where they are names."""
-SAME_NAMES: Final = frozenset({"string_to_array", "to_timestamp"})
+SAME_NAMES: Final = frozenset({"string_to_array", "to_timestamp", "date_part", "to_hex", "sha256", "array_length"})
 """Functions that DuckDB has with another meaning."""

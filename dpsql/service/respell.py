@@ -16,6 +16,7 @@ _NAMES: Final = frozenset(
     f"reg{kind}"
     for kind in "class type proc procedure oper operator role namespace collation config dictionary".split()  # noqa: SIM905
 )
+_FUNCTION_NAMES: Final = frozenset({"regproc", "regprocedure"})
 _TYPE_NUMBERS: Final = frozenset({"prorettype", "atttypid", "typelem", "typbasetype", "oid"})
 """Columns of the catalogue with the number of a type."""
 _TEXTS: Final = frozenset({"name", "unknown", "bpchar", "cstring", "oidvector", "int2vector"})
@@ -194,6 +195,10 @@ class _Words:
         if inner == "regtype" and self._is_name() and self._compared() in _TYPE_NUMBERS:
             self._skip(count)
             self.done[-1] = f"pgx.to_regtype({self.done[-1].replace('pg_catalog.', '', 1)})"
+            return True
+        if inner in _FUNCTION_NAMES and self._is_name() and ahead[count] == "::":
+            self._skip(count)
+            self.done[-1] = f"pgx.to_regproc({self.done[-1]})"
             return True
         if inner in _NAMES | _TEXTS:
             self._skip(count)

@@ -24,6 +24,10 @@ _FUNCTIONS: Final = {
     "trim": "btrim",
     "quantile_cont": "percentile_cont",
     "quantile_disc": "percentile_disc",
+    "substring_matching": "substring",
+    "extract_of": "extract",
+    "extract_second": "extract",
+    "extract_millisecond": "extract",
 }
 """Functions of the parse tree that PostgreSQL calls otherwise."""
 _OPERATORS: Final = {"OPERATOR_COALESCE": "coalesce", "ARRAY_CONSTRUCTOR": "array", "GROUPING_FUNCTION": "grouping"}

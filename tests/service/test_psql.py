@@ -15,7 +15,7 @@ LISTS = r"""
 DETAILS = (
     r"""
 \d visits;\d+ visits;\dp visits;\df dp_query;\df+ dp_*;\do =;\do + int4 int4;\dT int4;\dt *.*;\dtS;\dfS abs;\doS;\dn pg_*;\du alice;\l dpsql
-\dC int4;\dc utf8*;\dO en*;\dA+ btree;\d *;\dconfig *zone*;\lo_list;\conninfo;\encoding
+\dC int4;\dc utf8*;\dO en*;\dA+ btree;\d *;\dconfig *zone*;\sf dp_query;\sf+ dp_budget;\lo_list;\conninfo;\encoding
 """.strip()
     .replace("\n", ";")
     .split(";")
@@ -32,5 +32,5 @@ def test_whatever_psql_lists_is_listed(small):
     command = ["psql", small.dsn(), "-X", "-A", "-P", "pager=off"]
     done = subprocess.run(command, input="\n".join(commands), capture_output=True, text=True, check=False)
     assert [line for line in done.stderr.splitlines() if NOT_THERE not in line] == []
-    for shown in ("visits|foreign table|dpsql", "dp_query", "shown|table|dpsql"):
+    for shown in ("-- dp_query(sql, epsilon", "visits|foreign table|dpsql", "dp_query", "shown|table|dpsql"):
         assert shown in done.stdout
