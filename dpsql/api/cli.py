@@ -28,6 +28,11 @@ from dpsql.version import __version__
 _INTERRUPTED: Final = 130  # the status of a process that Ctrl-C ended, as shells have it
 _DESCRIPTION: Final = "Differentially private synthetic tables inside DuckDB, in SQL."
 _EPILOG: Final = "dpsql COMMAND --help says more of one. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."
+_LOCKED: Final = "Could not set lock on file"
+_OPEN_ELSEWHERE: Final = (
+    ". Another program has the file open, maybe dpsql serve: "
+    "beside that, dpsql user, releases, publish, budget and audit work"
+)
 _DEBUG: Final = "DPSQL_DEBUG"
 
 
@@ -100,6 +105,7 @@ def _failed(error: Exception) -> int:
     expected = (DpsqlError, OSError) if duckdb is None else (DpsqlError, OSError, duckdb.Error)
     if isinstance(error, expected):
         said = one_line(str(error))
+        said += _OPEN_ELSEWHERE if _LOCKED in said else ""
     else:  # its text may hold a value of a row
         said = f"internal error ({type(error).__name__}): please report it; {_DEBUG}=1 shows where it is"
     print(f"dpsql: {said}", file=sys.stderr)

@@ -14,11 +14,13 @@ from dpsql.core.roles import SERVED
 from dpsql.errors import DpsqlError
 
 from .allowed import EXPRESSIONS, FUNCTIONS, PARTS, SCHEMAS, TABLE_FUNCTIONS, VIEWS
+from .audit import LONG_TEXT
 from .catalogue import FUNCTIONS as OF_POSTGRES
 from .catalogue import TABLE_FUNCTIONS as PG_TABLE_FUNCTIONS
 from .catalogue import TEXTS
 from .copies import Macros
 from .parse_tree import open_parser, parsed
+from .tables_read import all_of_catalogue
 from .titles import Titles, titles
 
 LONGEST: Final = 100_000
@@ -55,12 +57,14 @@ class Checked:
         calls: whether it calls dp_* functions.
         explains: whether it only explains.
         titles: of its columns, where they are to be PostgreSQL's.
+        looks_up: whether it is too long for a line of the audit log, and reads the catalogue alone.
     """
 
     sql: str
     calls: bool
     explains: bool = False
     titles: Titles | None = None
+    looks_up: bool = False
 
 
 class AllowList:
@@ -110,7 +114,8 @@ class AllowList:
         explains = kind == duckdb.StatementType.EXPLAIN
         # what runs is the text that was looked at: ours and DuckDB's reading of comments may differ
         titled = titles(tree["statements"]) if self._titled and not explains else None
-        return Checked(f"EXPLAIN {selects}" if explains else sql, bool(called), explains, titled)
+        looks_up = len(sql) > LONG_TEXT and all_of_catalogue(tree["statements"])
+        return Checked(f"EXPLAIN {selects}" if explains else sql, bool(called), explains, titled, looks_up)
 
 
 @lru_cache(maxsize=1)

@@ -171,7 +171,7 @@ class Analyst:
                 self._shared.audit({**event, "event": "refused", "reason": reason(error)})
             raise
         try:
-            self._shared.audit({**event, "event": "statement"})
+            self._shared.audit({**event, "event": "statement", **({"catalogue": True} if checked.looks_up else {})})
         except DpsqlError:
             if checked.calls:
                 raise NotAudited("the audit log cannot be written, so nothing is charged: tell the owner") from None

@@ -8,6 +8,8 @@ from typing import Any, Final, Protocol
 
 from dpsql.errors import DpsqlError
 
+LONG_TEXT: Final = 2_000
+"""Characters of a text in a line; a longer one is cut."""
 _MOST_ARGUMENTS: Final = 40
 _LONG_NAME: Final = 60
 _LONG_REASON: Final = 300

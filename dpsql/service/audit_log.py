@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from dpsql.errors import DpsqlError, InvalidArgument
 
+from .audit import LONG_TEXT
 from .options import Options, bytes_of
 
 SUFFIX: Final = ".dpsql-audit"
@@ -37,7 +38,6 @@ FULL: Final = 64 * 2**20
 """Bytes of a file that is put aside."""
 _LONGEST: Final = 2**16
 """Bytes of an event at most: of a longer one, who and what is kept."""
-_TEXT: Final = 2_000
 _FIRST: Final = "0" * 64
 
 
@@ -304,10 +304,10 @@ def _asked(process: str | None) -> tuple[str, ...]:
 def _short(value: object) -> object:
     """A value that fits into a line: long texts are cut, and say so."""
     if isinstance(value, str):
-        if len(value) <= _TEXT:
+        if len(value) <= LONG_TEXT:
             return value
         digest = hashlib.sha256(value.encode(errors="replace")).hexdigest()
-        kept = f"{value[: _TEXT // 2]} … {value[-_TEXT // 4 :]}"
+        kept = f"{value[: LONG_TEXT // 2]} … {value[-LONG_TEXT // 4 :]}"
         return f"{kept} (of {len(value)} characters with SHA-256 {digest})"
     if isinstance(value, dict):
         return {str(name): _short(one) for name, one in list(value.items())[:50]}

@@ -7,6 +7,7 @@ function stands for itself by its calls.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,20 +23,33 @@ _STOPPED: Final = "Interrupted"
 """The reason of a call that its user stopped."""
 _MOST: Final = 100
 """Characters of a question and of a decision."""
+_LEAST: Final = 12
+"""The same in a narrow terminal."""
 Event = Mapping[str, Any]
 
 
-def table(events: Iterable[Event], *, charges: bool = False) -> str:
+def table(events: Iterable[Event], *, charges: bool = False, width: int | None = None) -> str:
     """The events as a table, oldest first.
 
     Args:
         events: of the log, each process' in its order.
         charges: only calls that charge, if they were not answered before.
+        width: of the terminal, into which questions and decisions are cut; None where nobody looks.
     """
     known = sorted(events, key=lambda one: str(one.get("time")))
     pairs = zip(known, _ends(known), strict=True)
     rows = [row for event, end in pairs if (row := _row(event, end, charges=charges))]
-    return plain_table(COLUMNS, rows, "nothing was asked")
+    return plain_table(COLUMNS, rows if width is None else _fitted(rows, width), "nothing was asked")
+
+
+def _fitted(rows: Sequence[tuple[object, ...]], width: int) -> list[tuple[object, ...]]:
+    """The rows with questions and decisions cut, so that lines fit; each has half the room where both are long."""
+    fixed = len(str(plain_table(COLUMNS, [(*row[:2], "", row[3], "") for row in rows], "")).partition("\n")[0])
+    left = width - fixed + len(COLUMNS[2]) + len(COLUMNS[4])
+    longest = [max((len(str(row[place])) for row in rows), default=0) for place in (2, 4)]
+    of_decision = min(longest[1], max(left // 2, left - longest[0], _LEAST))
+    of_question = max(left - of_decision, _LEAST)
+    return [(*row[:2], _short(str(row[2]), of_question), row[3], _short(str(row[4]), of_decision)) for row in rows]
 
 
 def _ends(events: Sequence[Event]) -> list[Event]:
@@ -69,13 +83,26 @@ def _row(event: Event, end: Event, *, charges: bool) -> tuple[object, ...] | Non
         return None
     if kind == "statement":
         statement = str(event.get("statement", ""))
-        return None if reads_catalogue_alone(statement) else (*head, _short(statement), None, "run")
+        is_look_up = event.get("catalogue") is True or reads_catalogue_alone(statement)
+        return None if is_look_up else (*head, _short(statement), None, "run")
     if kind == "refused":
         return (*head, _short(str(event.get("statement", ""))), None, _short(f"refused: {event.get('reason')}"))
     if kind in _NOT_ASKED:
         return None
-    asked = str(event.get("request", event.get("reason", event.get("address", ""))))
+    asked = (
+        _command(str(event["request"])) if "request" in event else str(event.get("reason", event.get("address", "")))
+    )
     return (*head, _short(asked), None, kind)
+
+
+def _command(request: str) -> str:
+    """What the owner did, as a call: limit(alice, visits, 1.0)."""
+    try:
+        known = json.loads(request)
+        given = known["arguments"].values()
+        return f"{known['method']}({', '.join(str(value) for value in given)})"
+    except (ValueError, KeyError, TypeError, AttributeError):  # a log of before
+        return request
 
 
 def _function(event: Event) -> str:
@@ -110,6 +137,6 @@ def _decision(event: Event, end: Event) -> str:
     return "answered again, free" if event.get("stored") else "answered"
 
 
-def _short(text: str) -> str:
+def _short(text: str, most: int = _MOST) -> str:
     plain = " ".join(text.split())
-    return plain if len(plain) <= _MOST else f"{plain[: _MOST - 1]}…"
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from dpsql.api.output import terminal_width
 from dpsql.errors import DpsqlError, InvalidArgument
 
 from . import audit_log, audit_table
@@ -83,7 +84,7 @@ def _audit(options: argparse.Namespace) -> None:
             for event in events:
                 sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
         else:
-            sys.stdout.write(f"{audit_table.table(events, charges=options.charges)}\n")
+            sys.stdout.write(f"{audit_table.table(events, charges=options.charges, width=terminal_width())}\n")
             sys.stdout.write(f"next: dpsql audit verify {options.database}\n")
         return
     lines, wrong = audit_log.verify(options.database)

@@ -26,9 +26,14 @@ def reads_catalogue_alone(statement: str) -> bool:
     """
     try:
         tree = parsed(_parser(), statement)
-        return not tree.get("error") and not any(_is_table(node, scope) for node, scope in _nodes(tree["statements"]))
+        return not tree.get("error") and all_of_catalogue(tree["statements"])
     except (duckdb.Error, ValueError, TooDeep):
         return False
+
+
+def all_of_catalogue(statements: Any) -> bool:
+    """The same of statements that DuckDB's parser has read."""
+    return not any(_is_table(node, scope) for node, scope in _nodes(statements))
 
 
 def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], _Scope]]:

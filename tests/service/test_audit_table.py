@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsql.api.cli import main
 from dpsql.api.plain_table import plain_table
 from dpsql.service import command
+from dpsql.service.allowlist import AllowList
 from dpsql.service.audit_log import AuditLog
 from dpsql.service.audit_table import table
 
@@ -138,6 +140,34 @@ def test_who_stops_a_call_is_not_refused(more, said):
     assert line.endswith(f"stopped; {said}" if more else f"stopped {said}")
 
 
+@pytest.mark.parametrize("width", [60, 80, 120, 400])
+def test_lines_fit_the_terminal(width):
+    long = [{**event, "statement": "SELECT x " * 60, "reason": "because " * 40} for event in EVENTS]
+    lines = table(EVENTS + long, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum("…" in line for line in lines) > 3
+
+
+def test_a_look_up_that_is_cut_is_left_out():
+    """Of a long statement the log has the beginning and the end: whether it looks up is noted as it is written."""
+    statement = f"SELECT '{'x' * 3000}' FROM pgx.pg_class"
+    assert AllowList().check(statement).looks_up
+    assert not AllowList().check(statement.replace("pgx.pg_class", "made")).looks_up
+    event = {"event": "statement", "user": "ann", "statement": f"{statement[:1000]} … pgx.pg_class"}
+    assert table([{**event, "catalogue": True}]) == "nothing was asked"
+    assert "run" in table([event])
+
+
+def test_what_the_owner_did_is_a_call():
+    request = '{"method": "limit", "arguments": {"name": "ann", "table": "t", "epsilon": 1.0}}'
+    assert table([{"event": "owner", "user": "", "request": request}]).split()[-4:] == [
+        "limit(ann,",
+        "t,",
+        "1.0)",
+        "owner",
+    ]
+
+
 words = st.text(max_size=30)
 
 
@@ -159,3 +189,10 @@ def test_a_cell_hides_nothing(hidden):
     text = plain_table(["question"], [[f"a{hidden}b"]])
     assert hidden not in text
     assert len(text.splitlines()) == 2
+
+
+@pytest.mark.medium
+def test_who_meets_the_service_is_told_what_works(small, capsys):
+    assert main(["report", str(small.path)]) == 1
+    assert "beside that, dpsql user, releases, publish, budget and audit work" in capsys.readouterr().err
+    assert main(["budget", str(small.path)]) == 0
