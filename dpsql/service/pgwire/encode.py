@@ -26,10 +26,6 @@ _MOMENTS: Final = {
 """Dates and times: the integers that Arrow has them as, and how far PostgreSQL counts from elsewhere."""
 BINARY: Final = frozenset({*_NUMBERS, *_MOMENTS, 17, 25, 1186, 1266, 1700, 2950})
 """Types with a binary format here; the protocol has no way to send others than as they are asked for."""
-_SHORT: Final = {pgtypes.FLOAT4.oid: 6, pgtypes.FLOAT8.oid: 15}
-"""Floats, and how many digits before the point PostgreSQL writes without an exponent."""
-_WITH_EXPONENT: Final = "1e16"
-"""From here on DuckDB writes an exponent, too."""
 _BARE: Final = frozenset({16, 20, 21, 23, 26, 700, 701, 1083, 1266, 1700, 2950})
 """Types whose texts need no quotes in an array."""
 
@@ -45,8 +41,8 @@ def text_of(column: str, kind: str) -> str:
     if oid == pgtypes.BYTEA.oid:
         return f"'\\x' || lower(hex({column}))"
     written = f"CAST({column} AS VARCHAR)"
-    if oid in _SHORT:
-        return _float_text(column, written, _SHORT[oid])
+    if oid in (pgtypes.FLOAT4.oid, pgtypes.FLOAT8.oid):
+        return _float_text(column, written)
     if oid in (pgtypes.DATE.oid, pgtypes.TIMESTAMP.oid, pgtypes.TIMESTAMPTZ.oid):
         before_christ = f"replace({written}, ' (BC)', '') || ' BC'"
         return f"CASE WHEN contains({written}, '(BC)') THEN {before_christ} ELSE {written} END"
@@ -57,20 +53,11 @@ def text_of(column: str, kind: str) -> str:
     return written
 
 
-def _float_text(column: str, written: str, digits: int) -> str:
-    """An expression of PostgreSQL's text of a float: no `.0`, and an exponent where DuckDB writes all digits."""
-    plain = f"replace({written}, '-', '')"
-    whole = f"split_part({plain}, '.', 1)"
-    shown = f"rtrim({whole} || split_part({plain}, '.', 2), '0')"
-    large = (
-        f"CASE WHEN {column} < 0 THEN '-' ELSE '' END || left({shown}, 1) || CASE WHEN length({shown}) > 1 THEN '.' "
-        f"ELSE '' END || substring({shown}, 2) || 'e+' || lpad(CAST(length({whole}) - 1 AS VARCHAR), 2, '0')"
-    )
+def _float_text(column: str, written: str) -> str:
+    """An expression of PostgreSQL's text of a float: without `.0`. It is short, because each statement plans it anew."""
     return (
-        f"CASE WHEN suffix({written}, '.0') AND abs({column}) < 1e{digits} THEN left({written}, -2) "
-        f"WHEN abs({column}) >= 1e{digits} AND abs({column}) < {_WITH_EXPONENT} THEN {large} "
-        f"WHEN isnan({column}) THEN 'NaN' WHEN isinf({column}) THEN replace({written}, 'inf', 'Infinity') "
-        f"ELSE {written} END"
+        f"CASE WHEN suffix({written}, '.0') THEN left({written}, -2) WHEN isfinite({column}) THEN {written} "
+        f"WHEN isnan({column}) THEN 'NaN' WHEN {column} > 0 THEN 'Infinity' WHEN {column} < 0 THEN '-Infinity' END"
     )
 
 
