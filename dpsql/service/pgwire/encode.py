@@ -54,7 +54,7 @@ def text_of(column: str, kind: str) -> str:
 
 
 def _float_text(column: str, written: str) -> str:
-    """An expression of PostgreSQL's text of a float: without `.0`. It is short, because each statement plans it anew."""
+    """An expression of PostgreSQL's text of a float: without `.0`. It is short, as each statement plans it anew."""
     return (
         f"CASE WHEN suffix({written}, '.0') THEN left({written}, -2) WHEN isfinite({column}) THEN {written} "
         f"WHEN isnan({column}) THEN 'NaN' WHEN {column} > 0 THEN 'Infinity' WHEN {column} < 0 THEN '-Infinity' END"

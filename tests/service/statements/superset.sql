@@ -124,6 +124,7 @@ SELECT r.conname,
                 n.oid = c.relnamespace
           ORDER BY 1
 ;
+-- wants DuckDB 2: 1.5 has no such join
 -- columns: relname, indisunique, indexprs, attname, attnum, conrelid, indkey, indoption, reloptions, amname, pg_get_expr, indnkeyatts
 SELECT
                   i.relname as relname,
