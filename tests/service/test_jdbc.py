@@ -77,7 +77,9 @@ def test_what_an_analyst_asks(heard):
 def test_types_are_the_same_in_both_formats(heard):
     lines = heard["types"]
     middle = lines.index("-- binary")
-    assert lines[:middle] == lines[middle + 1 :]
+    # where a float is binary, pgjdbc writes a whole one as Java does, at PostgreSQL too
+    text, binary = ([line.removesuffix(".0") for line in part] for part in (lines[:middle], lines[middle + 1 :]))
+    assert text == binary
     told = {line.split(" | ")[0]: tuple(line.split(" | ")[1:3]) for line in lines[:middle]}
     assert told == KINDS
     shown = {line.split(" | ")[0]: line.split(" | ", 3)[3] for line in lines[:middle]}
@@ -95,8 +97,8 @@ def test_parameters_of_many_types(heard):
         flag = "t" if i % 2 == 0 else "f"
         moment = "2020-02-29 12:34:56.789"
         assert (
-            line
-            == f"{i + 1} | it's {i} | {i / 2} | 12.34 | {flag} | 2020-02-29 | {moment} | {uuid}{i} | 106 | 00ff0{i}"
+            line.replace(".0 | 12.34", " | 12.34")  # where it is binary
+            == f"{i + 1} | it's {i} | {i / 2:g} | 12.34 | {flag} | 2020-02-29 | {moment} | {uuid}{i} | 106 | 00ff0{i}"
         )
     assert heard["parameters"][8].startswith("null | null | 3.5")
     assert heard["parameters"][9] == "10 columns, 16 parameters"
