@@ -145,8 +145,8 @@ _MACROS: Final = (
     "shobj_description(a, b) AS NULL::VARCHAR",
     "col_description(a, b) AS (SELECT any_value(dpsql_f.description) FROM pgx.pg_description dpsql_f "
     "WHERE dpsql_f.objoid = a AND dpsql_f.objsubid = b AND b > 0)",
-    "array_upper(a, d) AS nullif(len(a), 0)::INTEGER",
-    "array_lower(a, d) AS CASE WHEN len(a) > 0 THEN 1 END",
+    "array_upper(a, d) AS nullif(array_length(a, d), 0)::INTEGER",
+    "array_lower(a, d) AS CASE WHEN array_length(a, d) > 0 THEN 1 END",
     "quote_literal(x) AS chr(39) || replace(x, chr(39), chr(39) || chr(39)) || chr(39)",
     "to_regclass(x) AS CASE WHEN split_part(x, '.', -1) = 'pg_class' THEN 1259 ELSE (SELECT "
     "coalesce(any_value(dpsql_f.oid), TRY_CAST(x AS BIGINT)) "

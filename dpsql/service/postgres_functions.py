@@ -66,8 +66,14 @@ _BUCKET: Final = """list_transform([{'x': x - l, 'w': h - l, 'n': n}], lambda b:
     - CASE WHEN typeof(b.x) <> 'DOUBLE' AND abs(b.x) * b.n < k * abs(b.w) THEN 1 ELSE 0 END))[1]
   END::INTEGER)[1]"""
 """The bucket of a number between two bounds: a quotient of floats, which exact numbers correct."""
-_HAS_GROUP: Final = r"(^|[^\\])\([^?]"
+_SIGNS: Final = r"regexp_replace(p, '\\.|\[\^?\]?(\[:\w+:\]|\\.|[^\]\\])*\]', 'x', 'g')"
+"""A pattern without what is escaped or in brackets, where parentheses and the like are letters."""
+_HAS_GROUP: Final = r"\([^?]"
 """Of a pattern with a part in parentheses, which PostgreSQL gives in place of all."""
+_MAY_BE_OUT: Final = r"\||\)([?*]|\{0)"
+"""Of a pattern whose part may have no place in a match: then PostgreSQL gives NULL, and DuckDB an empty text."""
+_LAZY: Final = r"[*+?}]\?"
+"""Of a pattern that takes as little as it can: in PostgreSQL its first such sign counts for all of it."""
 _MICROSECONDS: Final = "date_part('microsecond', x)::DECIMAL(18, 0)"
 """Of a second and its parts: DuckDB's own second has no parts, PostgreSQL's has."""
 _PART: Final = '("([^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*)'
@@ -93,9 +99,13 @@ MACROS: tuple[str, ...] = (
     "error('timestamps cannot be binned into intervals containing months or years') ELSE time_bucket(s, t, o) END",
     f"width_bucket(x, l, h, n) AS {_BUCKET}, (x, t) AS CASE WHEN x IS NOT NULL THEN len(list_filter(t, lambda e: CASE "
     "WHEN e IS NULL THEN error('thresholds array must not contain NULLs') ELSE e <= x END))::INTEGER END",
-    "substring_matching(x, p) AS CASE WHEN NOT regexp_matches(x, p) THEN NULL "
-    f"WHEN regexp_matches(p, '{_HAS_GROUP}') THEN regexp_extract(x, '(' || p || ')()', 2) "
-    "ELSE regexp_extract(x, '(' || p || ')()', 1) END",
+    f"substring_matching(x, p) AS CASE WHEN regexp_matches({_SIGNS}, '{_LAZY}') "
+    "THEN error('a pattern with *?, +?, ?? or }? is not served: use regexp_extract') "
+    "WHEN NOT regexp_matches(x, p, 's') THEN NULL "
+    f"WHEN NOT regexp_matches({_SIGNS}, '{_HAS_GROUP}') THEN regexp_extract(x, p, 0, 's') "
+    f"WHEN regexp_matches({_SIGNS}, '{_MAY_BE_OUT}') THEN coalesce(nullif(regexp_extract(x, p, 1, 's'), ''), "
+    "error('the part in parentheses is empty or has no place in the match: use regexp_extract')) "
+    "ELSE regexp_extract(x, p, 1, 's') END",
     "host(x) AS split_part(x::VARCHAR, '/', 1)",
     "extract_of(p, x) AS date_part(p, x)",
     f"extract_second(x) AS {_MICROSECONDS} * 0.000001",
@@ -105,7 +115,8 @@ MACROS: tuple[str, ...] = (
     "date_part('microsecond', x) / 1e3 ELSE date_part(p, x)::DOUBLE END",
     "to_hex(x) AS list_transform([x], lambda v: CASE WHEN v < 0 AND typeof(v) IN ('INTEGER', 'SMALLINT') THEN "
     "right(lower(to_hex(v)), 8) ELSE lower(to_hex(v)) END)[1]",
-    "sha256(x) AS unhex(sha256(x))",
+    "sha256(x) AS CASE WHEN typeof(x) <> 'BLOB' AND contains(x::VARCHAR, '\\') "
+    "THEN error('sha256 is of bytes: write ::bytea') ELSE unhex(sha256(x)) END",
     "array_length(a) AS array_length(a), (a, d) AS nullif(array_length(a, d), 0)::INTEGER",
     "btrim(x) AS trim(x), (x, y) AS trim(x, y)",
     "every(x) AS bool_and(x)",

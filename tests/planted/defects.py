@@ -325,6 +325,8 @@ DEFECTS = (
     Defect("a long look-up of a program is a question", "dpsql/service/allowlist.py", 'all_of_catalogue(tree["statements"])', "False", ("tests/service/test_audit_table.py",)),
     Defect("what is called at is a word of the language", "dpsql/service/from_postgres.py", 'name == "at" and kind == "word"', 'name == "at" and kind == "none"', ("tests/service/test_dialect.py",)),
     Defect("whole floats have a point", "dpsql/service/pgwire/encode.py", "THEN left({written}, -2)", "THEN {written}", ("tests/service/test_values.py",)),
+    Defect("a part without a place in a match is an empty text", "dpsql/service/postgres_functions.py", "nullif(regexp_extract(x, p, 1, 's'), '')", "nullif(regexp_extract(x, p, 1, 's'), 'x')", ("tests/service/test_dialect.py",)),
+    Defect("every dimension of an array is its first", "dpsql/service/catalogue.py", "nullif(array_length(a, d), 0)", "nullif(len(a), 0)", ("tests/service/test_dialect.py",)),
     Defect("buckets of exact numbers are those of floats", "dpsql/service/postgres_functions.py", "abs(b.x) * b.n >= (k + 1) * abs(b.w) THEN 1", "abs(b.x) * b.n >= (k + 1) * abs(b.w) THEN 0", ("tests/service/test_postgres_functions.py",)),
     Defect("SHOW repeats what is not obeyed", "dpsql/service/pgwire/commands.py", "self._value(name, setting.value) if name in REPEATED else setting.value", "self._value(name, setting.value)", ("tests/service/test_settings.py",)),
     Defect("SET LOCAL outlives its transaction", "dpsql/service/pgwire/commands.py", "            self._local.clear()\n            self.transaction", "            self.transaction", ("tests/service/test_settings.py",)),

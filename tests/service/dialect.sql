@@ -146,3 +146,6 @@ SELECT date_part('month', d), count(*) FROM (VALUES (date '2020-01-01'), (date '
 SELECT substring('foobar' from 'o(.)b'), substring('foobar' from 'o.b'), substring('foobar' from 'x'), substring('foobar' from 2), substring('foobar' from 2 for 3), substring('f(b' from '\(b'), substring('foobar' from '(?:o)b')
 SELECT x.at, at.at FROM (VALUES (1)) x(at), (VALUES (2)) at(at)
 SELECT format_type(1043, 14), format_type(1114, 3), format_type(1184, 0), format_type(1083,2), format_type(1042,9), format_type(1700, 327686), format_type(20, NULL), format_type(1114, -1), format_type(1114, NULL)
+SELECT substring('a(c' FROM '[(]'), substring('x)y' FROM '[])](y)'), substring('a1(' FROM '[[:digit:](]+'), substring('a\b' FROM '\\(b)')
+SELECT substring('ab' FROM '(a)?b'), substring('aaa' FROM 'a(b*)'), substring('a' || chr(10) || 'b' FROM 'a.b'), substring('a?' FROM '[?]?')
+SELECT array_upper('{}'::int[], 1), array_lower('{}'::int[], 1), array_upper(array[1, 2], 1), array_lower(array['a'], 1)

@@ -52,6 +52,7 @@ def _with_values(sql: str, values: dict[str, str]) -> str:
 def main(log: str, title: str, login: str) -> None:
     """Print the file; the columns are those that PostgreSQL gives."""
     print(f"-- {title}.\n-- Recorded from the program, which spoke to PostgreSQL, by tests/service/recorded.py.")
+    print("-- What reads is here, once, with its parameters and without comments. What PostgreSQL refused is left out.")
     with psycopg.connect(login, autocommit=True) as connection:
         for sql in statements(Path(log).read_text(encoding="utf-8")):
             try:

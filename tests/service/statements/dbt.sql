@@ -1,6 +1,7 @@
 -- dbt 1.10 with dbt-postgres 1.11: debug, a test of a source, docs generate, show.
 -- Recorded from the program, which spoke to PostgreSQL, by tests/service/recorded.py.
--- The statements are dbt's, under the Apache Licence 2.0.
+-- What reads is here, once, with its parameters and without comments. What PostgreSQL refused is left out.
+-- The statements are dbt's, under the Apache Licence 2.0: Copyright dbt Labs, Inc.
 -- columns: id
 select 1 as id
 ;

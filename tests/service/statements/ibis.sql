@@ -1,6 +1,7 @@
 -- Ibis 12.0, backend postgres: its tables, a table's schema, expressions.
 -- Recorded from the program, which spoke to PostgreSQL, by tests/service/recorded.py.
--- The statements are Ibis', under the Apache Licence 2.0.
+-- What reads is here, once, with its parameters and without comments. What PostgreSQL refused is left out.
+-- The statements are Ibis', under the Apache Licence 2.0: Copyright the contributors to Ibis.
 -- columns: current_database
 SELECT CURRENT_DATABASE()
 ;

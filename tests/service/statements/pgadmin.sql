@@ -1,6 +1,7 @@
--- pgAdmin 9.18: the tree, tables, columns, statistics, the dashboard. Rendered from the templates of its package.
--- Its package was rendered and run at PostgreSQL, and recorded by tests/service/recorded.py.
--- The statements are pgAdmin's, under the PostgreSQL Licence.
+-- pgAdmin 9.18: the tree, tables, columns, statistics, the dashboard.
+-- The program was not started. The templates of its package were rendered with invented arguments and run at PostgreSQL, whose
+-- log tests/service/recorded.py read. What PostgreSQL refused is left out.
+-- The statements are pgAdmin's, under the PostgreSQL Licence: Copyright (C) The pgAdmin Development Team.
 -- columns: count
 SELECT COUNT(*)
 FROM pg_catalog.pg_cast ca

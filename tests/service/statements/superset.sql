@@ -1,6 +1,7 @@
 -- SQLAlchemy 1.4, through which Superset 4 to 6 ask: schemas, tables, columns, keys, charts.
 -- Recorded from the program, which spoke to PostgreSQL, by tests/service/recorded.py.
--- The statements are SQLAlchemy's, under the MIT Licence.
+-- What reads is here, once, with its parameters and without comments. What PostgreSQL refused is left out.
+-- The statements are SQLAlchemy's, under the MIT Licence: Copyright the SQLAlchemy authors and contributors.
 -- columns: oid, typarray
 SELECT t.oid, typarray
 FROM pg_type t JOIN pg_namespace ns
