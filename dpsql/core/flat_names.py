@@ -1,8 +1,10 @@
 """How columns of a flat domain are called (`dpsql.core.unit_row`), and which row one of them is of.
 
-unit's own row   age
-nth child        visits[1].ward, visits[2].ward
-row of a role    persons.head.age
+    unit's own row   age
+    nth child        visits[1].ward, visits[2].ward
+    row of a role    persons.head.age
+
+A name that is taken already gets another ending.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from dpsql.errors import InvalidArgument
 from dpsql.evaluation.linear_forms import Below, Kind, Variable, below_zero, bounds_of, conjuncts
 from dpsql.evaluation.link_rules import held_tuples
 from dpsql.evaluation.row_expression import row_expression
-from dpsql.evaluation.ruled_rows import Rules, Stage, stages_of
+from dpsql.evaluation.ruled_rows import Rules, Stage, rules_of, stages_of
 from dpsql.runtime.process_settings import deep_recursion
 
 _MOST_CHAINS: Final = 16
@@ -70,10 +70,6 @@ class Ruled:
     truths: dict[LinkRule, npt.NDArray[np.bool_] | None] = field(default_factory=dict)
     tried: list[int] = field(default_factory=lambda: [0])
 
-    def of(self, stage: Stage) -> list[LinkRule]:
-        """The rules that rows of a stage must obey."""
-        return [rule for rule in self.rules if rule.subject.table == stage.table and rule.speaks_of(stage.role)]
-
     def held(self, rule: LinkRule, attributes: Sequence[Attribute]) -> npt.NDArray[np.bool_] | None:
         """Which tuples of codes obey a rule over columns whose every value has a code; None where that is not known."""
         if rule not in self.truths:
@@ -105,7 +101,7 @@ def is_refuted(whole: Ruled, rules: Sequence[LinkRule]) -> bool:
     ruled = replace(whole, rules=rules)
     for table in dict.fromkeys(rule.subject.table for rule in ruled.rules):
         for stage in stages_of(ruled.tree, table):
-            if not ruled.of(stage):
+            if not rules_of(ruled.rules, stage):
                 continue
             above = [stages_of(ruled.tree, link.parent) for link in ruled.tree.path(table)]
             if math.prod(map(len, above)) > _MOST_CHAINS:
@@ -129,7 +125,7 @@ def _impossible(ruled: Ruled, rows: Sequence[_Row]) -> bool:
     below: list[Below] = []
     truths: list[Truth] = []
     for number, row in enumerate(rows):
-        for rule in ruled.of(row.stage):
+        for rule in rules_of(ruled.rules, row.stage):
             given = [_given(ruled, rows, row, part) for part in rule.given]
             if None in given:  # it holds where a row of a role is not there
                 continue

@@ -83,6 +83,11 @@ def stages_of(tree: Tree, table: str) -> list[Stage]:
     return [Stage(link, table, role) for role in (*(link.roles if link else ()), None)]
 
 
+def rules_of(rules: Sequence[LinkRule], stage: Stage) -> list[LinkRule]:
+    """Those that rows of a stage must obey."""
+    return [rule for rule in rules if rule.subject.table == stage.table and rule.speaks_of(stage.role)]
+
+
 @dataclass(frozen=True)
 class RuledRows:
     """Rules, and the rows drawn so far.
@@ -105,7 +110,7 @@ class RuledRows:
 
     def of(self, stage: Stage) -> list[LinkRule]:
         """The rules that rows of a stage must obey."""
-        return [rule for rule in self.rules if rule.subject.table == stage.table and rule.speaks_of(stage.role)]
+        return rules_of(self.rules, stage)
 
     def later(self, stage: Stage) -> list[tuple[Stage, list[LinkRule]]]:
         """The stages after one that rules tie to it, each with all its rules of which all but the subject is drawn.

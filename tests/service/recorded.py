@@ -1,9 +1,10 @@
 """Make a file of `statements` from the log of a real PostgreSQL, to which a program spoke.
 
-    python -m tests.service.recorded LOG 'Ibis 12.0, backend postgres' > tests/service/statements/ibis.sql
+    python -m tests.service.recorded LOG 'Ibis 12.0, backend postgres' LOGIN > tests/service/statements/ibis.sql
 
-The server logs all statements (`log_statement = 'all'`), as the one of the tests does. It has a table `main.shown` with some of the
-columns of the tests' own. Its database is called `dpsql` in the file, and parameters are written into their statements.
+LOGIN connects to that server, such as `host=localhost dbname=postgres`. It logs all statements
+(`log_statement = 'all'`), as the one of the tests does. It has a table `main.shown` with some of the columns of the
+tests' own. Its database is called `dpsql` in the file, and parameters are written into their statements.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ def edges_of(sources: Sequence[Input], *, looks: bool) -> list[Edge]:
     )
     if not looks:
         return [*facts, *(edge for edge in named if not edge.is_faint)]
-    return [*facts, *_nearest([edge for suggested in named for edge in _after_a_look(suggested)])]
+    counts = _Counts()
+    return [*facts, *_nearest([edge for suggested in named for edge in _after_a_look(suggested, counts)])]
 
 
 def _nearest(edges: Sequence[Edge]) -> list[Edge]:
@@ -234,18 +235,32 @@ def singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
-def _after_a_look(edge: Edge) -> list[Edge]:
+class _Counts:
+    """How many values columns have, and how many different ones. Each column is read once: many tables have an `id`."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def of(self, source: Input, column: str) -> tuple[int, int]:
+        """Of a column; NULL is no value."""
+        if (source.table, column) not in self._known:
+            (counts,) = source.ask({"v": quote(column)}, "count(v)", "count(DISTINCT v)")
+            self._known[source.table, column] = (counts[0], counts[1])
+        return self._known[source.table, column]
+
+
+def _after_a_look(edge: Edge, counts: _Counts) -> list[Edge]:
     """The same way, with what the rows say of it; none where they speak against it."""
     child, parent, (key,), (reference,) = edge.child, edge.parent, edge.key, edge.references
-    (count, different) = parent.ask({"v": quote(reference)}, "count(v)", "count(DISTINCT v)")[0]
+    count, different = counts.of(parent, reference)
     if not count or count > different:
+        return []
+    rows, own = counts.of(child, key)
+    if edge.is_faint and rows == own:  # each table has keys of its own
         return []
     above = exp.select(exp.cast(exp.column(reference, quoted=True), "VARCHAR"))
     above = above.from_(exp.maybe_parse(parent.rows, into=exp.Table, dialect="duckdb"))
     inside = exp.cast(exp.column("v"), "VARCHAR").isin(query=above)
-    rows, own = child.ask({"v": quote(key)}, "count(v)", "count(DISTINCT v)")[0]
-    if edge.is_faint and rows == own:  # each table has keys of its own
-        return []
     members = child.ask({"v": quote(key)}, "count(v)", where=inside.sql(dialect="duckdb"))[0][0]
     if not rows or members < _LEAST_SHARE * rows:
         return []
