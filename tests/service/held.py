@@ -1,6 +1,7 @@
 """The users that the books know; a call of a release named `held…` goes on when there is a file `go` beside them.
 
-A plan is held while it is looked up. The file `looked-up` has a line for each call that is looked up.
+A plan is held while it is looked up. The file `looked-up` has a line for each call that is looked up; there is a file
+`held` from when a call has its turn and waits.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Held:
         return self.bound.is_of_now()
 
     def rows(self, progress, cancelled):
+        self.go.with_name("held").touch()
         while not self.go.exists():
             progress.check()
             time.sleep(0.01)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 
 import psycopg
 import pytest
@@ -30,18 +31,31 @@ def bank(tmp_path):
 
 
 class Asking(threading.Thread):
-    """A statement on a connection of its own, and the notices that came meanwhile."""
+    """A statement on a connection of its own, and whether it was told that it waits for another."""
 
     def __init__(self, connect, sql):
         super().__init__(daemon=True)
-        self.sql, self.found, self.noticed = sql, None, threading.Event()
+        self.sql, self.found, self.waits = sql, None, threading.Event()
         self.connection = connect()
-        self.connection.add_notice_handler(lambda said: self.noticed.set())
+        self.connection.add_notice_handler(self.hear)
         self.start()
+
+    def hear(self, notice):
+        if notice.message_primary == "waiting for 1 other calls":
+            self.waits.set()
 
     def run(self):
         with self.connection:
             self.found = self.connection.execute(self.sql).fetchall()
+
+
+def hold(path, connect, sql):
+    """A call that has its turn and keeps it. Without the wait another that is asked for later may come before it."""
+    held, end = Asking(connect, sql.format("held")), time.monotonic() + 60
+    while not path.with_name("held").exists():
+        assert time.monotonic() < end, "it has its turn"
+        time.sleep(0.01)
+    return held
 
 
 def charges(path):
@@ -53,9 +67,9 @@ def test_who_asks_again_waits_for_nobody(bank):
     path, connect = bank
     with connect() as ann:
         first = [ann.execute(sql.format("first")).fetchall() for sql in (COUNT, TABLE)]
-        held = Asking(connect, COUNT.format("held"))
+        held = hold(path, connect, COUNT)
         behind = Asking(connect, COUNT.format("behind"))
-        assert behind.noticed.wait(60), "told that it waits for another call"
+        assert behind.waits.wait(60), "told that it waits for another call"
         for _ in range(3):  # although two calls of hers wait or run, which is the most that there may be
             assert [ann.execute(sql.format("first")).fetchall() for sql in (COUNT, TABLE)] == first
         with pytest.raises(psycopg.Error, match="2 calls of yours wait or run already"):
@@ -70,7 +84,7 @@ def test_who_asks_again_waits_for_nobody(bank):
 
 def test_a_fit_takes_no_place_of_a_query(bank):
     path, connect = bank
-    fit = Asking(connect, TABLE.format("held"))
+    fit = hold(path, connect, TABLE)
     with connect() as ann:
         assert len(ann.execute(COUNT.format("beside it")).fetchall()) == 1
     assert fit.found is None
