@@ -12,7 +12,7 @@ Codes = npt.NDArray[np.int64]
 LEVELS: Final = (0.5, 0.25)
 """Parts of the columns that a lender shares with who borrows; where nobody does, of the next part, at last of none.
 
-Of all columns, a unit would be the only one that is like itself, and lend itself its own second child as the third.
+Of all columns, hardly any lender would be like who borrows.
 """
 LEVELS_OF_OTHERS: Final = (1.0, 0.75, *LEVELS)
 """The same where other units lend than those that borrow."""
@@ -37,11 +37,17 @@ class Lenders:
         self._order = sorted(range(len(weights)), key=lambda place: -weights[place])
         self._indexes: dict[int, _Index] = {}
 
-    def lend(self, wanted: Codes, levels: Sequence[float] | None = None) -> Codes:
-        """What a lender that is as alike as there is any lends to each row; of other levels where some are given."""
-        return self._values[self.choose(wanted, levels)]
+    def lend(self, wanted: Codes, levels: Sequence[float] | None = None, own: Codes | None = None) -> Codes:
+        """What a lender that is as alike as there is any lends to each row.
 
-    def choose(self, wanted: Codes, levels: Sequence[float] | None = None) -> Codes:
+        Args:
+            wanted: the keys of who borrows, shape (rows, columns).
+            levels: other ones than those of all calls.
+            own: of each row the lender that is the same unit, which lends it nothing; -1 where none is.
+        """
+        return self._values[self.choose(wanted, levels, own)]
+
+    def choose(self, wanted: Codes, levels: Sequence[float] | None = None, own: Codes | None = None) -> Codes:
         """For each row the number of a lender, chosen as in `lend`."""
         chosen = self._generator.integers(0, len(self._values), len(wanted))
         left = np.arange(len(wanted)) if self._order else np.zeros(0, np.int64)
@@ -51,8 +57,12 @@ class Lenders:
                 break
             index = self._index(columns)
             low, high = index.alike(wanted[left][:, columns])
-            alike = high > low
-            drawn = low + (self._generator.random(len(left)) * (high - low)).astype(np.int64)
+            place = np.full(len(left), -1) if own is None else index.places(own[left])
+            is_among = (place >= low) & (place < high)
+            others = high - low - is_among
+            alike = others > 0
+            drawn = low + (self._generator.random(len(left)) * others).astype(np.int64)
+            drawn += is_among & (drawn >= place)
             chosen[left[alike]] = index.order[drawn[alike]]
             left = left[~alike]
         return chosen
@@ -87,6 +97,12 @@ class _Index:
             packed, largest = packed * wide + keys[:, place], largest * wide
         self.order = np.argsort(packed, kind="stable")
         self._packed = packed[self.order]
+        self._place = np.empty(len(keys), np.int64)
+        self._place[self.order] = np.arange(len(keys))
+
+    def places(self, lenders: Codes) -> Codes:
+        """Where lenders stand in `order`; -1 of those that are -1."""
+        return np.where(lenders >= 0, self._place[np.maximum(lenders, 0)], -1)
 
     def alike(self, wanted: Codes) -> tuple[Codes, Codes]:
         """Of each row the part of `order` whose lenders have the same codes: where it starts, and where it ends."""

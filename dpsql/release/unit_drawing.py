@@ -1,10 +1,11 @@
 """Tables of a tree from rows of units: how many children, which, and whose they are. Made of noisy answers only.
 
-    first child     what the unit's own slot says, else lent by a unit whose row above is like it
-    second child    likewise, else lent by a unit whose first child and row above are like these
-    later ones      lent as second children are, by the likeness of one of the children before
+    first child     what the unit's own slot says, else lent by a unit whose rows above are like it
+    second child    likewise, else lent by a unit whose first child and rows above are like these
+    later ones      lent as second children are, by the likeness of one of the children before; by another unit, for
+                    its own second child would be there twice
     in order        of a link in order the two that follow each other, and chains from there (`dpsql.release.chains`)
-    row of a role   what the unit's own slot says, else lent by a unit whose row above is like it
+    row of a role   what the unit's own slot says, else lent by a unit whose rows above are like it
     numbers         inside their bins as `dpsql.release.inside_bins` draws, so rows of a table are the sum of them
 
 Whose child a row is is decided while it is drawn. So keys that are numbered afterwards fit by construction.
@@ -109,6 +110,7 @@ class _Drawing:
         stuck: which units have a row for which no values were found that obey rules.
         own, there: of `units` by `_slots_of`.
         lent, lending: of `lenders` likewise.
+        lines: of each table that has tables below, its rows' codes and those of the rows above them, the nearest first.
         levels: see `LEVELS`.
     """
 
@@ -128,6 +130,7 @@ class _Drawing:
     there: list[npt.NDArray[np.bool_]] = field(init=False)
     lent: list[Codes] = field(init=False)
     lending: list[npt.NDArray[np.bool_]] = field(init=False)
+    lines: dict[str, Codes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.stuck = np.zeros(len(self.units), bool)
@@ -158,42 +161,53 @@ class _Drawing:
             roots = roots_of(self.unit_row.tree, self.tables, table, np.arange(len(rows)))
             stuck = self.ruling.beside(self.tables).obey(Drawn(table, rows, mine, counts), self.stuck[roots])
             self.stuck[roots[stuck]] = True
-        for link in self.unit_row.tree.children(table):
+        if links := self.unit_row.tree.children(table):
+            above = self.unit_row.tree.link_of.get(table)
+            self.lines[table] = rows if above is None else np.hstack([rows, self.lines[above.parent][up]])
+        for link in links:
             one = np.ones(len(rows), np.int64)
             roles = {role: one if role.always else counts[Below(link, role)] for role in link.roles}
             if sum(int(numbers.sum()) for numbers in (counts[Below(link)], *roles.values())) > self.most[link.child]:
                 raise TooManyRows
-            parts = [self._of_role(link, role, rows, unit, numbers) for role, numbers in roles.items()]
+            parts = [self._of_role(link, role, unit, numbers) for role, numbers in roles.items()]
             if link.ordered_by:
                 parts.append(self._in_order(link, rows, unit, counts[Below(link)], counts[Below(link, before=True)]))
             else:
-                parts.append(self._children(link, rows, unit, counts[Below(link)]))
+                parts.append(self._children(link, unit, counts[Below(link)]))
             joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
             joined.append(np.repeat([*range(len(roles)), -1], [len(part[2]) for part in parts]))
             order = np.argsort(joined[2], kind="stable")  # of rows of one parent those with a role first
             self.grow(link.child, *(column[order] for column in joined))
 
-    def _of_role(self, link: Link, role: Role, above: Codes, unit: Codes, numbers: Codes) -> tuple[Codes, Codes, Codes]:
+    def _of_role(self, link: Link, role: Role, unit: Codes, numbers: Codes) -> tuple[Codes, Codes, Codes]:
         """Draw the rows of a role, of which each row above has one or none; see `_children`."""
         slot = self.unit_row.slot_of(link.child, 0, role)
         assert slot is not None
         up = np.flatnonzero(numbers)
-        rows, _ = self._firsts(slot, above[up], unit[up])
+        rows, _ = self._firsts(slot, up, unit[up])
         return rows, np.full(len(up), -1), up
 
-    def _firsts(self, slot: int, above: Codes, whose: Codes) -> tuple[Codes, Codes]:
-        """The first row of a slot's role of each row above, and whose it is; -1 where it is lent."""
+    def _lent_line(self, slot: int | None) -> Codes:
+        """Of each lender the codes of a slot's row and of the rows above it, as in `lines`."""
+        parts = []
+        while slot is not None:
+            parts.append(self.lent[slot])
+            slot = self.unit_row.slots[slot].above
+        return np.hstack(parts)
+
+    def _firsts(self, slot: int, up: Codes, whose: Codes) -> tuple[Codes, Codes]:
+        """The first row of a slot's role of each of some rows above, and whose it is; -1 where it is lent."""
         upper = self.unit_row.slots[slot].above
         assert upper is not None
         both = self.lending[upper] & self.lending[slot]
-        lenders = Lenders(self.lent[upper][both], self._values(slot, both), self.levels, self.generator)
+        lenders = Lenders(self._lent_line(upper)[both], self._values(slot, both), self.levels, self.generator)
         rows, owner = np.zeros((len(whose), self.own[slot].shape[1]), np.int64), np.full(len(whose), -1)
         own = (whose >= 0) & self.there[slot][whose]
         rows[own], owner[own] = self.own[slot][whose[own]], whose[own]
-        rows[~own] = lenders.lend(above[~own])
+        rows[~own] = lenders.lend(self.lines[self.unit_row.slots[upper].table][up[~own]])
         return rows, owner
 
-    def _children(self, link: Link, above: Codes, unit: Codes, numbers: Codes) -> tuple[Codes, Codes, Codes]:
+    def _children(self, link: Link, unit: Codes, numbers: Codes) -> tuple[Codes, Codes, Codes]:
         """Draw the rows of a table below that have no role, of which each row above has a number.
 
         Returns:
@@ -203,14 +217,14 @@ class _Drawing:
         assert first is not None
         upper = self.unit_row.slots[first].above
         assert upper is not None
-        up = np.repeat(np.arange(len(above)), numbers)
+        up = np.repeat(np.arange(len(numbers)), numbers)
         nth = np.arange(len(up)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
         rows = np.zeros((len(up), self.own[first].shape[1]), np.int64)
         owner = np.full(len(up), -1)
         mine = np.nonzero(nth == 0)[0]
-        rows[mine], owner[mine] = self._firsts(first, above[up[mine]], unit[up[mine]])
+        rows[mine], owner[mine] = self._firsts(first, up[mine], unit[up[mine]])
         if second is not None:
-            self._later(rows, nth, up, above, unit, (upper, first, second))
+            self._later(rows, nth, up, unit, (upper, first, second))
         return rows, owner, up
 
     def _in_order(
@@ -225,7 +239,7 @@ class _Drawing:
         rows, owner = np.zeros((0, self.own[first].shape[1]), np.int64), np.full(int(numbers.sum()), -1)
         if not len(up):
             return rows, owner, up
-        earlier, mine = self._firsts(first, above[up], whose)
+        earlier, mine = self._firsts(first, up, whose)
         own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
         later = np.where(own[:, None], self.own[second][whose], 0)
         chains = Chains(
@@ -268,17 +282,17 @@ class _Drawing:
         attribute, codes = self.unit_row.members[table].attributes[place], frame[f"c{place}"]
         frame[f"t{place}"] = rising(attribute, codes, frame[f"t{place}"], up)
 
-    def _later(
-        self, rows: Codes, nth: Codes, up: Codes, above: Codes, unit: Codes, slots: tuple[int, int, int]
-    ) -> None:
+    def _later(self, rows: Codes, nth: Codes, up: Codes, unit: Codes, slots: tuple[int, int, int]) -> None:
         """Fill the second rows of a parent and those after: as many at once as there are before them."""
         upper, first, second = slots
         both = self.lending[upper] & self.lending[first] & self.lending[second]
         held = second
         if not both.any():  # of first rows all that is known of a row
             both, held = self.lending[upper] & self.lending[first], first
-        keys = np.concatenate([self.lent[first][both], self.lent[upper][both]], axis=1)
-        lenders = Lenders(keys, self._values(held, both), self.levels, self.generator)
+        lenders = Lenders(self._lent_line(first)[both], self._values(held, both), self.levels, self.generator)
+        above, itself = self.lines[self.unit_row.slots[upper].table], np.full(len(self.lenders) + 1, -1)
+        if self.lenders is self.units:  # the last place is of rows that are of no unit
+            itself[np.flatnonzero(both)] = np.arange(both.sum())
         mine = np.flatnonzero(nth == 1)
         whose = unit[up[mine]]
         own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
@@ -289,7 +303,8 @@ class _Drawing:
                 self.progress.check()
                 part = left[place : place + _AT_ONCE]
                 before = part - nth[part] + self.generator.integers(0, start, len(part))
-                rows[part] = lenders.lend(np.concatenate([rows[before], above[up[part]]], axis=1))
+                wanted = np.hstack([rows[before], above[up[part]]])
+                rows[part] = lenders.lend(wanted, own=itself[unit[up[part]]] if self.lenders is self.units else None)
             start *= 2
             left = np.flatnonzero((nth >= start) & (nth < 2 * start))
 
