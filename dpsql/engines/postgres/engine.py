@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Choice, LinearQuery
 from dpsql.engines.costs import Rates
@@ -112,6 +115,17 @@ class PostgresEngine(OnServer[PostgresSession]):
         except BaseException:
             self._sessions.end(session)
             raise
+
+    def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
+        """See `Engine.codes`: tuples of codes come, with how many rows have each."""
+        counter = self.counter(source, domain, once=True)
+        try:
+            total = int(counter.marginal(()).counts[0])
+            drawn = np.sort(np.random.default_rng(0).choice(total, most, replace=False)) if total > most else None
+            codes, counts = counter.alike(drawn)
+        finally:
+            counter.close()
+        return np.repeat(codes, counts, axis=0), total
 
     def _connected(self, given: Mapping[str, Any]) -> PostgresSession:
         return self._sessions.opened(PostgresSession(words_of(self._cursor, given), named_in(given)))
