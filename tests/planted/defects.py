@@ -175,6 +175,7 @@ DEFECTS = (
     Defect("Postgres: a unit is in a cell with each row", "dpsql/engines/sql/counts.py", '.where(inside).distinct().subquery("pairs")', '.where(inside).subquery("pairs")', ("tests/engines/test_postgres_alike.py",)),
     Defect("Postgres: more cells of units than rows are believed", "dpsql/engines/checked.py", "or sum((alike * lengths).tolist()) > rows", "or False", ("tests/engines/test_postgres_alike.py",)),
     Defect("Postgres: a sample is of the rows before", "dpsql/engines/sql/counter.py", "[(places + 1).tolist()]), sizes", "[places.tolist()]), sizes", ("tests/engines/test_postgres_alike.py",)),
+    Defect("Postgres: rows of units are chosen in no time", "dpsql/engines/costs.py", "(rates.choice * rows if has_units else 0.0)", "0.0", ("tests/engines/test_costs.py",)),
     Defect("Postgres: its own words leave", "dpsql/engines/sql/session.py", "            raise self._failed(error, interrupted=self._interrupts > before) from None\n", "            raise\n", ("tests/engines/test_postgres_faults.py",)),
     Defect("Postgres: a column is cast", "dpsql/engines/postgres/dialect.py", "        column = column_of(name)\n        return _by_bytes(column) if", '        column = exp.cast(column_of(name), "TEXT")\n        return _by_bytes(column) if', ("tests/engines/test_postgres_statements.py",)),
     Defect("Postgres: operators are those of the user", "dpsql/engines/postgres/dialect.py", "        \"SET search_path = 'pg_catalog'\",\n", "", ("tests/engines/test_postgres_statements.py",)),

@@ -39,7 +39,15 @@ class PostgresEngine(OnServer[PostgresSession]):
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "secret", "relation", "identity"})
     cannot: ClassVar[Mapping[str, str]] = POSTGRES.cannot
     rates: ClassVar[Rates] = Rates(
-        "Postgres", row=1.5e-6, marginal=1.3e-7, column=1.2e-8, exact=1.6e-7, cell=2.3e-6, more=4, whole_rows=True
+        "Postgres",
+        row=1.5e-6,
+        marginal=1.3e-7,
+        column=1.2e-8,
+        exact=1.6e-7,
+        cell=2.3e-6,
+        choice=2e-6,
+        more=4,
+        whole_rows=True,
     )
 
     # --- registering --------------------------------------------------------------------------------------------------
