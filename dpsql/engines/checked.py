@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from dpsql.core.marginal import Presence
 from dpsql.engines.protocol import CountingRefused
 
 Counts = npt.NDArray[np.int64]
+_WHOLE: Final = ("int32", "int64")
 
 
 class WrongCounts(CountingRefused):
@@ -61,18 +62,20 @@ def presence_of(found: dict[str, Any], clique: Clique, size: int, rows: int, mos
     """
     alike = _whole_numbers(found, "n")
     try:
+        if str(found["cells"].type.value_type) not in _WHOLE:
+            raise WrongCounts
         lists = [np.array(cells, np.int64) for cells in found["cells"].to_pylist()]
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise WrongCounts from None
     lengths = np.array([cells.size for cells in lists], np.int64)
     units, cells = np.repeat(np.arange(len(lists)), lengths), np.concatenate([np.empty(0, np.int64), *lists])
     same = units[1:] == units[:-1]
     if (
         len({cells.tobytes() for cells in lists}) < len(lists)
-        or ((lengths < 1) | (lengths > most) | (alike < 1)).any()
+        or ((lengths < 1) | (lengths > most) | (alike < 1) | (alike > rows)).any()
         or ((cells < 0) | (cells >= size)).any()
         or (np.diff(cells)[same] <= 0).any()
-        or sum((alike * lengths).tolist()) > rows
+        or sum(n * length for n, length in zip(alike.tolist(), lengths.tolist(), strict=True)) > rows
     ):
         raise WrongCounts
     return Presence(clique, units, cells, alike)
@@ -113,7 +116,7 @@ def _whole_numbers(found: dict[str, Any], name: str) -> Counts:
     """A column of whole numbers: of 64 bits, or decimals, or a sum that Postgres writes as text."""
     try:
         column = found[name]
-        if str(column.type) == "int64" and not column.null_count:
+        if str(column.type) in _WHOLE and not column.null_count:
             return np.asarray(column.to_numpy(), np.int64)
         return np.array([int(value) for value in column.to_pylist()], np.int64)
     except (KeyError, TypeError, ValueError, OverflowError):

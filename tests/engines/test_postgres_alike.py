@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +102,7 @@ def test_a_unit_less_lowers_each_group_by_one_at_most(visits, most):
 
 @pytest.mark.medium
 def test_a_sample_of_rows_is_drawn(visits, quick):
-    """A mechanism plays on it, and asks Postgres for it once."""
+    """A mechanism plays on it, and asks Postgres once for what it is drawn from. The draw is in no log of Postgres."""
     visits.sql("CREATE TABLE rows AS SELECT id, ward, age FROM visits")
     visits.source("rows")
     visits.db.protect("rows", epsilon=1000.0, delta=1e-6)
@@ -112,7 +113,9 @@ def test_a_sample_of_rows_is_drawn(visits, quick):
     how = "mechanism := 'dualquery', subsample := true, sample_rows := 100, rounds := 5, samples := 5, eta := 0.01"
     made = visits.db.sql(f"FROM dp_synthesize('rows', epsilon := 900, {how})").fetchall()
     assert made
-    assert len(re.findall(r"execute [^\n]*= ANY\(\$1\)", visits.server.log.read_text())) == 1
+    log = visits.server.log.read_text()
+    assert len(re.findall(r"SELECT COALESCE\(c0, \(-1\)\)[^\n]*ORDER BY 1", log)) == 1
+    assert "parameters: $1 = '{" not in log
 
 
 @pytest.mark.medium
@@ -127,6 +130,33 @@ def test_each_row_has_a_place(visits):
         parts = [counter.among(places) for places in np.split(np.arange(600), [first]) if len(places)]
         assert (sum(part.marginal(("ward",)).dense() for part in parts) == whole).all()
         assert sum(part.marginal(()).counts[0] for part in parts) == 600
+        sent = [counter.alike(places) for places in np.split(np.arange(600), [first]) if len(places)]
+        codes, counts = (np.concatenate([part[one] for part in sent]) for one in (0, 1))
+        assert np.bincount(codes[:, 0] + 1, counts).tolist()[1:] == whole.tolist()[: codes[:, 0].max() + 1]
+        assert counts.sum() == 600
+    engine.close()
+
+
+@pytest.mark.medium
+def test_every_sample_is_as_likely_as_every_other(visits):
+    """The samples at all sets of places are those of all sets of rows, though a row's place depends on others."""
+    visits.sql("CREATE TABLE few (id int4, ward text)")
+    wards = ["w2", "w0", None, "w1", "w0", "x"]
+    visits.server.fill(visits.database, "few", [(str(i), ward) for i, ward in enumerate(wards)])
+    visits.source("few")
+    source = find_source(visits.db.connection.cursor(), "bank.main.few")
+    engine = engine_of(visits.db.connection.cursor(), source)
+    counter = engine.counter(
+        source, Domain((Attribute("ward", "VARCHAR", "values", ("w0", "w1", "w2"), nullable=True),))
+    )
+    codes = {"w0": 0, "w1": 1, "w2": 2, None: 3}
+    for size in (1, 2, 5):
+        seen, expected = [], []
+        for places in combinations(range(len(wards)), size):
+            seen.append(tuple(counter.among(np.array(places)).marginal(("ward",)).dense().tolist()))
+            inside = [codes[wards[place]] for place in places if wards[place] in codes]
+            expected.append(tuple(np.bincount(inside, minlength=4).tolist()))
+        assert sorted(seen) == sorted(expected)
     engine.close()
 
 
@@ -159,6 +189,10 @@ def test_units_alike_as_they_come_back():
         cells_found([0], n=[0]),
         cells_found([0], n=[-1]),
         cells_found([0, 1], n=[6]),
+        cells_found([0, 1], n=[2**62]),
+        cells_found([0, 1], n=[2**63 - 1]),
+        cells_found([0.5], n=[1]),
+        cells_found([True], n=[1]),
         cells_found([0, None], n=[1]),
         cells_found(["x"], n=[1]),
         cells_found([0], n=["x"]),

@@ -118,7 +118,10 @@ class SqlCounter:
         return values_of(found, self._natives[column], self._dialect, self._host)
 
     def among(self, places: npt.NDArray[np.int64]) -> SampleCounter:
-        """See `Counter.among`: a row's place is its number in the order of codes.
+        """See `Counter.among`: a row's place is its number in the order of codes. No place leaves this process.
+
+        A row more moves the places of others, so who reads a draw in the database's logs would read a sample that is
+        no neighbour's. So all tuples of codes come, and the places are looked up here.
 
         Raises:
             NotCounted: the database cannot.
@@ -126,10 +129,15 @@ class SqlCounter:
         if "among" in (cannot := self._dialect.cannot):
             raise NotCounted(f"rows have no places in {self._dialect.label}: {cannot['among']}")
         assert self._limit is None  # a sample of rows is none of units
-        return SampleCounter(self._dialect.label, self._domain, *self.alike(places))
+        codes, counts = self.alike()
+        drawn = np.bincount(np.searchsorted(np.cumsum(counts), places, side="right"), minlength=len(counts))
+        return SampleCounter(self._dialect.label, self._domain, codes[drawn > 0], drawn[drawn > 0])
 
     def alike(self, places: npt.NDArray[np.int64] | None = None) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Tuples of codes of rows, −1 for none, with how many have each: of all rows, or of those at these places."""
+        """Tuples of codes of rows, −1 for none, with how many have each: of all rows, or of those at these places.
+
+        Places are sent, so they are no secret ones.
+        """
         names, sizes = [f"c{place}" for place in range(len(self._domain))], self._domain.shape(self._domain.names)
         codes = codes_of(self._domain, self._natives, self._dialect, self._rows(self._domain.names)).subquery("codes")
         if places is None:
