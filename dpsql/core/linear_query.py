@@ -354,7 +354,8 @@ class LinearQuery:
                 for a in self.units:
                     inside = weights[a] != 0
                     seen = np.unique(presence.units[inside] * count + of_set[inside])
-                    answers[a] = np.bincount(seen % count, minlength=count)
+                    answers[a] = 0
+                    np.add.at(answers[a], seen % count, presence.alike[seen // count])
         return found
 
     def _sums(self, marginal: Marginal) -> list[Integers]:

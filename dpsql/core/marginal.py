@@ -46,15 +46,19 @@ class Marginal:
 class Presence:
     """Which privacy units have a row in which cells of a clique, each pair once; only the curator sees one.
 
+    Units that have rows in the same cells are alike, and may have one number.
+
     Attributes:
         clique: its attributes.
         units: numbers of units, shape (pairs,).
         cells: indices of cells, shape (pairs,).
+        alike: how many units have each number, shape (numbers,).
     """
 
     clique: Clique
     units: Counts
     cells: Counts
+    alike: Counts
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.column_types import column_type
+from dpsql.core.domain import Clique
+from dpsql.core.marginal import Presence
 from dpsql.engines.protocol import CountingRefused
 
 Counts = npt.NDArray[np.int64]
+_WHOLE: Final = ("int32", "int64")
 
 
 class WrongCounts(CountingRefused):
@@ -44,6 +47,59 @@ def counts_of(cells: Counts, counts: Counts, rows: int) -> tuple[Counts, Counts]
     return cells[cells >= 0], counts[cells >= 0]
 
 
+def presence_of(found: dict[str, Any], clique: Clique, size: int, rows: int, most: int) -> Presence:
+    """Sets of cells with how many units have rows in just those; each pair of a unit and a cell takes a row.
+
+    Args:
+        found: columns cells, each a list in order, and n.
+        clique: whose cells they are.
+        size: how many of them there are.
+        rows: that count.
+        most: rows of one unit that count.
+
+    Raises:
+        WrongCounts: it is none of that.
+    """
+    alike = _whole_numbers(found, "n")
+    try:
+        if str(found["cells"].type.value_type) not in _WHOLE:
+            raise WrongCounts
+        lists = [np.array(cells, np.int64) for cells in found["cells"].to_pylist()]
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        raise WrongCounts from None
+    lengths = np.array([cells.size for cells in lists], np.int64)
+    units, cells = np.repeat(np.arange(len(lists)), lengths), np.concatenate([np.empty(0, np.int64), *lists])
+    same = units[1:] == units[:-1]
+    if (
+        len({cells.tobytes() for cells in lists}) < len(lists)
+        or ((lengths < 1) | (lengths > most) | (alike < 1) | (alike > rows)).any()
+        or ((cells < 0) | (cells >= size)).any()
+        or (np.diff(cells)[same] <= 0).any()
+        or sum(n * length for n, length in zip(alike.tolist(), lengths.tolist(), strict=True)) > rows
+    ):
+        raise WrongCounts
+    return Presence(clique, units, cells, alike)
+
+
+def codes_in(found: dict[str, Any], sizes: Sequence[int], rows: int) -> tuple[npt.NDArray[np.int32], Counts]:
+    """Tuples of codes, −1 for none, with how many rows have each: they are positive and add up to the rows.
+
+    Args:
+        found: columns c0, c1, … and n.
+        sizes: how many codes each column has.
+        rows: how many there are in all.
+
+    Raises:
+        WrongCounts: it is none of that.
+    """
+    counts = _whole_numbers(found, "n")
+    columns = [_whole_numbers(found, f"c{place}") for place in range(len(sizes))]
+    codes = np.array(columns, np.int64).reshape(len(sizes), len(counts)).T
+    if (counts <= 0).any() or sum(counts.tolist()) != rows or ((codes < -1) | (codes >= np.array(sizes))).any():
+        raise WrongCounts
+    return codes.astype(np.int32), counts
+
+
 def number_of(found: dict[str, Any]) -> int:
     """The one number of a statement, at least 0.
 
@@ -60,7 +116,7 @@ def _whole_numbers(found: dict[str, Any], name: str) -> Counts:
     """A column of whole numbers: of 64 bits, or decimals, or a sum that Postgres writes as text."""
     try:
         column = found[name]
-        if str(column.type) == "int64" and not column.null_count:
+        if str(column.type) in _WHOLE and not column.null_count:
             return np.asarray(column.to_numpy(), np.int64)
         return np.array([int(value) for value in column.to_pylist()], np.int64)
     except (KeyError, TypeError, ValueError, OverflowError):

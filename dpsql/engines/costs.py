@@ -2,7 +2,8 @@
 
     statements  one a marginal, or one for all, and some more
     bytes       rows · width of the columns, once where rows repeat, else for each marginal
-    seconds     of one core: rows · s_row where rows repeat, else rows · Σ_marginals (s_marginal + s_column · columns +
+    seconds     of one core: rows · s_choice where rows of units are chosen, and
+                rows · s_row where rows repeat, else rows · Σ_marginals (s_marginal + s_column · columns +
                 s_exact · decimals) + s_cell · Σ_marginals min(rows, cells), and a part a statement
 
 Whether rows repeat, so that counts of distinct ones can be kept, is private, so both ends are told.
@@ -33,6 +34,7 @@ class Rates:
         column: each column of the table, of a row in such a marginal.
         exact: each column of decimals in bins that is in the marginal, of such a row.
         cell: each cell that such a marginal may have.
+        choice: a row of a table with privacy units, of which the rows that count are chosen once.
         statement: each statement.
         more: statements beside those of marginals.
         whole_rows: whether it reads all columns of a row to see some.
@@ -45,6 +47,7 @@ class Rates:
     column: float = 0.0
     exact: float = 0.0
     cell: float = 0.0
+    choice: float = 0.0
     statement: float = 0.01
     more: int = 2
     whole_rows: bool = False
@@ -77,7 +80,7 @@ class Cost:
         return f"{self.label} would run about {self.statements:,} statements: {took}{_range(*self.gigabytes)} GB read"
 
 
-def foretell(rates: Rates, domain: Domain, cliques: Sequence[Clique], rows: float) -> Cost:
+def foretell(rates: Rates, domain: Domain, cliques: Sequence[Clique], rows: float, *, has_units: bool = False) -> Cost:
     """What counting some marginals would take.
 
     Args:
@@ -85,13 +88,14 @@ def foretell(rates: Rates, domain: Domain, cliques: Sequence[Clique], rows: floa
         domain: of the columns.
         cliques: the marginals, each once.
         rows: about how many rows the table has.
+        has_units: whether rows of privacy units are chosen.
     """
     width = {attribute.name: _width(attribute) for attribute in domain}
     every = sum(width.values()) + _HEADER
     once = every if rates.whole_rows else every - _HEADER
     each = sum(every if rates.whole_rows else sum(width[name] for name in clique) for clique in cliques)
     statements = (1 if rates.together else len(cliques)) + rates.more
-    beside = rates.statement * statements
+    beside = rates.statement * statements + (rates.choice * rows if has_units else 0.0)
     kept = rates.row is not None
     seconds = None
     if rates.marginal is not None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Generic, NoReturn
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsql.core.domain import Domain
 from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
@@ -28,8 +31,12 @@ class OnServer(NamedByHost, Generic[SessionT]):
             f"sample: no row of {source.name!r} leaves {self.rates.label}, so no sample of it can be kept here"
         )
 
-    def codes(self, source: Source, domain: Domain, most: int) -> NoReturn:
-        """Not here: no row leaves."""
+    def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
+        """See `Engine.codes`; refused where no statement of the server fetches codes.
+
+        Raises:
+            NotCounted: it is.
+        """
         raise NotCounted(
             f"the rows of {source.name!r} do not leave {self.rates.label}, so nothing is compared with them row by "
             "row: copy the table into a database of yours, and evaluate there"

@@ -100,7 +100,7 @@ def _counting(plan: Plan, planned: Sequence[PlannedMeasurement | Remark], rows: 
     cliques = {one.clique: None for one in questions if one.clique and one.open is None}
     if any(one.open is not None for one in questions):
         cliques |= dict.fromkeys(plan.workload.needed)
-    yield foretell(plan.facts.rates, plan.domain, list(cliques), rows)
+    yield foretell(plan.facts.rates, plan.domain, list(cliques), rows, has_units=plan.account.unit_column is not None)
 
 
 def least_epsilon_of_table(plan: Plan, max_error: float, rows: float) -> float:

@@ -431,8 +431,10 @@ def units_are_bounded(place: Place) -> None:
         counter = table.engine.counter(table.source, table.domain, place.bound("unit", "VARCHAR", most))
         assert counter.marginal(()).counts.tolist() == [sum(min(size, most) for size in sizes.values())]
         if "presence" not in place.cannot:
-            held = Bag(counter.presence(("ward", "listed")).units.tolist())
+            seen = counter.presence(("ward", "listed"))
+            held = Bag(seen.units.tolist())
             assert max(held.values()) <= most
+            assert seen.alike.sum() <= len(sizes)
         counter.close()
     everybody = [
         cell if unit is not None else None for cell, unit in zip(table.cells(("wide",)), table.units(), strict=True)
@@ -487,13 +489,14 @@ def presence_is_right(place: Place) -> None:
     known = list(zip(found.units.tolist(), found.cells.tolist(), strict=True))
     assert len(set(known)) == len(known)
 
-    def of_units(some: Any) -> list[list[int]]:
+    def by_number(some: Any) -> list[list[int]]:
         held: dict[Any, list[int]] = {}
         for unit, cell in some:
             held.setdefault(unit, []).append(cell)
-        return sorted(sorted(cells) for cells in held.values())
+        return [sorted(held[unit]) for unit in sorted(held)]
 
-    assert of_units(known) == of_units(pairs)
+    numbered = zip(by_number(known), found.alike.tolist(), strict=True)
+    assert sorted(cells for cells, n in numbered for _ in range(n)) == sorted(by_number(pairs))
 
 
 @covers("sums: steps of a formula, clamped to the moment's bounds whatever a value is; what is outside adds its own")

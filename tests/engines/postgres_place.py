@@ -29,7 +29,7 @@ class InPostgres(WithUnits):
     """Tables of a database of Postgres; the stubs, and the secrets of units, are in a database of DuckDB."""
 
     marks: ClassVar[frozenset[str]] = frozenset({"NOT NULL"})
-    cannot: ClassVar[frozenset[str]] = frozenset({"presence", "among", "codes", "read_as"})
+    cannot: ClassVar[frozenset[str]] = frozenset({"read_as"})
     more_types = frozenset(MORE)
 
     def __init__(self, found: Bank) -> None:

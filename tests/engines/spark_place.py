@@ -34,7 +34,7 @@ class InSpark(WithUnits):
     engine: ClassVar[str] = "spark"
     form: ClassVar[str] = "parquet"
     marks: ClassVar[frozenset[str]] = frozenset()
-    cannot: ClassVar[frozenset[str]] = frozenset({"presence", "among", "codes"})
+    cannot: ClassVar[frozenset[str]] = frozenset({"among", "codes"})
 
     def __init__(self, db: dpsql.Database, there: Spark) -> None:
         self._db, self._spark, self._cursor = db, there, db.connection.cursor()
@@ -127,7 +127,7 @@ class InSparkSql(InSpark):
     """The same, counted by Spark's own SQL."""
 
     engine = "spark_sql"
-    cannot: ClassVar[frozenset[str]] = InSpark.cannot | {"read_as", "units"}
+    cannot: ClassVar[frozenset[str]] = InSpark.cannot | {"presence", "read_as", "units"}
 
 
 class InSparkIceberg(InSpark):

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -191,6 +192,9 @@ def postgres() -> Iterator[str]:
             session: Any = SimpleNamespace(count=partial(_count_in_postgres, texts, repeats))
             counter = PostgresCounter(session, relation, _domain(natives), bounded, host, once=once)
             yield from _written(what, counter, texts)
+            with suppress(DpsqlError):
+                counter.alike(np.array([4, 7])) if bounded is None else counter.presence(("truth", "told"))
+            yield from _noted(f"{what}: {'rows at two places' if bounded is None else 'presence'}", texts)
 
 
 def _count_in_postgres(texts: list[str], repeats: bool, query: exp.Expr, parameters: Any = ()) -> dict[str, Any]:

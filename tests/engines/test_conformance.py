@@ -244,6 +244,11 @@ def pairs_twice(self, clique):
     return replace(found, units=np.repeat(found.units, 2), cells=np.repeat(found.cells, 2))
 
 
+def a_unit_more_of_each(self, clique):
+    found = DuckDBCounter.presence(self, clique)
+    return replace(found, alike=found.alike + 1)
+
+
 def unclamped(self, clique, moment):
     return DuckDBCounter.sums(self, clique, replace(moment, low=-(2**32), high=2**32))
 
@@ -326,6 +331,7 @@ TWINS: dict[str, tuple[str, type[Twin]]] = {
     "one choice for all secrets": ("units: the same rows", bounding(lambda b: replace(b, account="one_secret"))),
     "all rows of a new unit": ("units: a unit that is added", bounding(lambda b: replace(b, rows=9))),
     "pairs twice": ("presence: each pair", counting(presence=pairs_twice)),
+    "one unit more of those that are alike": ("presence: each pair", counting(presence=a_unit_more_of_each)),
     "no clamp": ("sums: steps", counting(sums=unclamped)),
     "products are not clamped": ("sums: of products", counting(sums=unclamped)),
     "outside adds nothing": ("sums: steps", counting(sums=outside_adds_nothing)),

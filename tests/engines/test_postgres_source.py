@@ -143,7 +143,7 @@ def test_what_it_cannot_do_is_refused_before_the_charge(tmp_path):
         db.domain("t", "x", lower=-1, upper=1, bins=4)
         db.domain("t", "who", values=["a", "b"])
         for text, says in {
-            "SELECT count(DISTINCT who) FROM t": "count rows with count",
+            "SELECT count(DISTINCT share) FROM t": "DISTINCT",
             f"SELECT sum({' * '.join('x' * 8)}) FROM t": "could fail in Postgres",
         }.items():
             for call in (f"dp_query('{text}', epsilon := 0.1)", f"dp_plan('{text}', epsilon := 0.1)"):

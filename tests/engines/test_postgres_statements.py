@@ -17,6 +17,9 @@ pytestmark = pytest.mark.medium
 _LOGGED = re.compile(r"LOG: {2}(?:statement|execute [^:]*): (.*)")
 _COPY = re.compile(r"COPY \((.*)\) TO STDOUT \(FORMAT binary\)$", re.DOTALL)
 
+_NUMBER = '(SELECT COUNT(*) AS "n" FROM "public"."people")'
+"""The number of all rows."""
+
 
 @pytest.fixture
 def people(tmp_path) -> Iterator[Bank]:
@@ -50,12 +53,14 @@ def people(tmp_path) -> Iterator[Bank]:
 def everything(db: dpsql.Database, quick: str) -> None:
     """Each kind of question that Postgres answers."""
     db.discover("people", "ward", epsilon=20.0)
-    db.sql(f"FROM dp_synthesize('people', epsilon := 1, {quick})").fetchall()
+    db.sql(f"CREATE OR REPLACE TABLE made AS FROM dp_synthesize('people', epsilon := 1, {quick})")
     for query in (
         "SELECT ward, count(*), sum(age), avg(least(weight, 50) * 2 - 1) FROM people WHERE here GROUP BY ward",
         "SELECT sum(age * cost), sum(CASE WHEN age > 3 THEN round(cost, 1) END) FROM people",
+        "SELECT ward, count(DISTINCT person) FROM people GROUP BY ward",
     ):
         db.sql(f"FROM dp_query('{query}', epsilon := 1)").fetchall()
+    db.evaluate("people", "made")
 
 
 def logged(found: Bank) -> list[str]:
@@ -86,9 +91,11 @@ def test_no_column_is_cast(people, quick):
                 assert isinstance(cast.this.this, exp.Least)
                 assert isinstance(low.this, exp.Literal)
                 assert isinstance(high.this, exp.Literal)
-        assert tree.find(exp.Group), text
+        assert tree.find(exp.Group) or _NUMBER in text, text
         outer = tree.expression if isinstance(tree, exp.Insert) else tree
-        assert all(name in {"n", "cell", "value", *(f"c{i}" for i in range(9))} for name in outer.named_selects), text
+        assert all(
+            name in {"n", "cell", "cells", "value", *(f"c{i}" for i in range(9))} for name in outer.named_selects
+        ), text
     assert exp.Greatest in seen  # a sum
 
 
@@ -127,7 +134,8 @@ def test_a_user_who_may_only_read_is_enough(people, quick, temporary):
     of_rows = [text for text, _ in rows if '"people"' in text]
     assert of_rows
     for text in of_rows:
-        assert "GROUP BY" in text or re.search(r'SELECT \S+ AS n FROM "public"."people" LIMIT', text), text
+        is_of_none = re.search(r'SELECT \S+ AS n FROM "public"."people" LIMIT', text)
+        assert "GROUP BY" in text or is_of_none or _NUMBER in text, text
     made = [text for text, _ in rows if text.startswith(("INSERT", "CREATE"))]
     assert bool(made) == temporary
     assert all("dpsql_codes" in text for text in made)

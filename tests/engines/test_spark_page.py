@@ -35,7 +35,7 @@ def test_the_page_runs_as_it_is_written(tmp_path, monkeypatch):
 def test_a_page_that_says_what_it_cannot_do_names_it_all():
     from dpsql.engines.spark.engine import SparkSqlEngine, SparkTaskEngine
 
-    assert {*SparkTaskEngine.cannot} == {"presence", "among"}
+    assert {*SparkTaskEngine.cannot} == {"among"}
     assert {*SparkSqlEngine.cannot} == {"presence", "among", "read_as"}
     for text in ("count(DISTINCT", "`read_as`", "a sample of rows", "`privacy_unit`"):
         assert text in PAGE

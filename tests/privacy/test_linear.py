@@ -59,7 +59,7 @@ def contribution(query: LinearQuery, *cells) -> np.ndarray:
     """What the rows of one unit in these cells (None: outside the domain) add to all answers, in scales."""
     inside, counts = np.unique(np.array([cell for cell in cells if cell is not None], np.int64), return_counts=True)
     marginal = Marginal(query.clique, DOMAIN.size(query.clique), inside, counts)
-    presence = Presence(query.clique, np.zeros(len(inside), np.int64), inside)
+    presence = Presence(query.clique, np.zeros(len(inside), np.int64), inside, np.ones(1, np.int64))
     scaled = [part / np.array(query.scales)[:, None] for part in query.answers(marginal, presence)]
     return np.concatenate([part.ravel() for part in scaled])
 

@@ -58,7 +58,7 @@ class Counts:
 
     def presence(self, clique):
         cells = np.flatnonzero(self._counts)
-        return Presence(clique, cells, cells)
+        return Presence(clique, cells, cells, np.ones(cells.max(initial=-1) + 1, np.int64))
 
     def sums(self, clique, moment):
         exact = self.marginal(clique)

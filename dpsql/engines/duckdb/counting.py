@@ -160,7 +160,8 @@ class DuckDBCounter:
         rank = exp.cast(exp.Window(this=exp.DenseRank(), order=order), "BIGINT", dialect="duckdb")
         ranked = exp.select(exp.alias_(rank, "unit"), "cell").from_(pairs.distinct().subquery("pairs"))
         found = self._fetch(ranked)
-        return Presence(clique, found["unit"] - 1, found["cell"])
+        units = found["unit"] - 1
+        return Presence(clique, units, found["cell"], np.ones(len(np.unique(units)), np.int64))
 
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
         """The sum of a column's steps, or a product's, over the rows of each cell, in place of their number."""

@@ -63,8 +63,8 @@ class PostgresCounter(SqlCounter):
         self._cuboid: bool | None = None
 
     @property
-    def _unit(self) -> str | None:
-        return None if self._bound is None else self._bound.unit
+    def _limit(self) -> tuple[str, int] | None:
+        return None if self._bound is None else (self._bound.unit, self._bound.rows)
 
     def _rows(self, columns: Sequence[str]) -> exp.Expr:
         if self._bound is None:

@@ -20,7 +20,7 @@ from dpsql.core.spacing import spacing_of
 from dpsql.engines.postgres.formulas import clamped, number_of, rounded
 from dpsql.engines.sql import types
 from dpsql.engines.sql.database import Reached
-from dpsql.engines.sql.dialect import NUMBERS
+from dpsql.engines.sql.dialect import NUMBERS, READ_AS
 from dpsql.engines.sql.types import NO_DOMAIN, Native, column_of, typed
 
 _KINDS: Final[Mapping[str, Native]] = {
@@ -74,6 +74,7 @@ class Postgres(Reached):
     driver: ClassVar[str] = "adbc_driver_postgresql"
     unless: ClassVar[str] = "the server runs and that psql connects with the same words"
     long: ClassVar[Native] = _KINDS["int8"]
+    cannot: ClassVar[Mapping[str, str]] = {"read_as": READ_AS}
     settings: ClassVar[Sequence[str]] = (
         "SET client_min_messages = 'error'",  # libpq prints notices
         "SET search_path = 'pg_catalog'",

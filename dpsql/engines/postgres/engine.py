@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from dpsql.core.domain import Domain
 from dpsql.core.linear_query import Choice, LinearQuery
 from dpsql.engines.costs import Rates
@@ -36,7 +39,15 @@ class PostgresEngine(OnServer[PostgresSession]):
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "secret", "relation", "identity"})
     cannot: ClassVar[Mapping[str, str]] = POSTGRES.cannot
     rates: ClassVar[Rates] = Rates(
-        "Postgres", row=1.5e-6, marginal=1.3e-7, column=1.2e-8, exact=1.6e-7, cell=2.3e-6, more=4, whole_rows=True
+        "Postgres",
+        row=1.5e-6,
+        marginal=1.3e-7,
+        column=1.2e-8,
+        exact=1.6e-7,
+        cell=2.3e-6,
+        choice=2e-6,
+        more=4,
+        whole_rows=True,
     )
 
     # --- registering --------------------------------------------------------------------------------------------------
@@ -112,6 +123,17 @@ class PostgresEngine(OnServer[PostgresSession]):
         except BaseException:
             self._sessions.end(session)
             raise
+
+    def codes(self, source: Source, domain: Domain, most: int) -> tuple[npt.NDArray[np.int32], int]:
+        """See `Engine.codes`: tuples of codes come, with how many rows have each."""
+        counter = self.counter(source, domain, once=True)
+        try:
+            total = int(counter.marginal(()).counts[0])
+            drawn = np.sort(np.random.default_rng(0).choice(total, most, replace=False)) if total > most else None
+            codes, counts = counter.alike(drawn)
+        finally:
+            counter.close()
+        return np.repeat(codes, counts, axis=0), total
 
     def _connected(self, given: Mapping[str, Any]) -> PostgresSession:
         return self._sessions.opened(PostgresSession(words_of(self._cursor, given), named_in(given)))

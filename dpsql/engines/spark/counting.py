@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment, Product
-from dpsql.core.marginal import Marginal
+from dpsql.core.marginal import Marginal, Presence
 from dpsql.engines.spark.checked import Cells, marginals_of
 from dpsql.engines.spark.session import Session
 from dpsql.engines.sql.counts import Kind, Sums
@@ -64,8 +64,8 @@ class SparkCounter(ABC):
             self._count(self._together(clique))
         return Marginal(clique, self._domain.size(clique), *self._known[clique])
 
-    def presence(self, clique: Clique) -> NoReturn:
-        """Not here: it would move a number for each unit."""
+    def presence(self, clique: Clique) -> Presence:
+        """See `Counter.presence`; not by a way to count that chooses no rows of units."""
         raise NotCounted(f"privacy units are not counted in Spark: {PRESENCE}")
 
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:

@@ -43,7 +43,7 @@ from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.statements import key_of_tasks
 from dpsql.engines.spark.versions import check_not_cached
 from dpsql.engines.spark.workers import check_workers
-from dpsql.engines.sql.dialect import AMONG, PRESENCE
+from dpsql.engines.sql.dialect import AMONG
 from dpsql.engines.sql.failures import NotCounted, TableChanged
 from dpsql.engines.sql.types import UNKNOWN_IN_DUCKDB
 from dpsql.errors import InvalidArgument, UnknownName
@@ -59,7 +59,7 @@ class SparkEngine(OnServer[Session], ABC):
     """See `dpsql.engines.external.ExternalEngine`; what both ways to count have in common."""
 
     takes: ClassVar[frozenset[str]] = frozenset({"environment", "relation", "files", "snapshot"})
-    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({"presence": PRESENCE, "among": AMONG})
+    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({"among": AMONG})
     rates: ClassVar[Rates] = Rates("Spark", row=4e-6, marginal=8e-8, statement=0.5, more=1, together=True)
 
     def __init__(self, cursor: Cursor) -> None:

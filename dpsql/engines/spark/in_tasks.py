@@ -17,7 +17,8 @@ import numpy.typing as npt
 from sqlglot import exp
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.engines.checked import WrongCounts, listed_once
+from dpsql.core.marginal import Presence
+from dpsql.engines.checked import WrongCounts, listed_once, presence_of
 from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.units import Bound
 from dpsql.engines.source import Source
@@ -97,6 +98,22 @@ class TaskCounter(SparkCounter):
         pairs = zip(map(decoded, found_values), counts.tolist(), strict=True)
         return listed_once(pairs, kind)
 
+    def presence(self, clique: Clique) -> Presence:
+        """See `Counter.presence`: no unit leaves Spark, but how many have rows in the same cells."""
+        assert self._bound is not None
+        codes, most = Codes(self._source, self._domain), self._bound.rows
+
+        def found() -> Any:
+            cell = f"{codes.cell_text(clique)} AS cell"
+            cells = self._bounded(_shown(codes), _schema(codes)).selectExpr(UNIT, cell)
+            held = cells.where("cell >= 0").groupBy(UNIT).agg({"cell": "collect_set"})
+            listed = held.selectExpr("sort_array(`collect_set(cell)`) AS cells")
+            return arrow_of(listed.groupBy("cells").count().withColumnRenamed("count", "n"))
+
+        rows, table = self._every_row(), self._fetch(found)
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        return presence_of(columns, clique, self._domain.size(clique), rows, most)
+
     def close(self) -> None:
         """See `TableCounter.close`."""
         if self._chosen is not None:
@@ -136,8 +153,7 @@ class TaskCounter(SparkCounter):
         """The codes of the rows that count, kept until the counter is closed, and in the same numbers all along."""
         if self._chosen is None:
             codes = Codes(self._source, self._domain)
-            shown = stored(codes) if codes.names else exp.select().from_(BLOCK)
-            self._chosen = self._bounded(shown, _schema(codes)).drop(UNIT).persist()
+            self._chosen = self._bounded(_shown(codes), _schema(codes)).drop(UNIT).persist()
         return self._chosen
 
     def _bounded(self, shown: exp.Select, schema: str) -> Any:
@@ -158,6 +174,11 @@ def _counted(rows: Any, statements: Statements) -> Any:
 def _summed(counts: Any) -> Any:
     """What the tasks counted, added up."""
     return arrow_of(counts.groupBy("m", "cell").sum("n").withColumnRenamed("sum(n)", "n"))
+
+
+def _shown(codes: Codes) -> exp.Select:
+    """The codes of a block, of no column none."""
+    return stored(codes) if codes.names else exp.select().from_(BLOCK)
 
 
 def _schema(codes: Codes) -> str:

@@ -7,7 +7,7 @@ back is checked against that.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,28 @@ from sqlglot import exp
 
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.linear_query import Moment, Product
-from dpsql.core.marginal import Marginal
-from dpsql.engines.checked import WrongCounts, cells_of, listed_once, number_of
+from dpsql.core.marginal import Marginal, Presence
+from dpsql.engines.checked import WrongCounts, cells_of, codes_in, listed_once, number_of, presence_of
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.ticks import canonical_each
 from dpsql.engines.sql import types
-from dpsql.engines.sql.counts import ROWS, STEPS, Kind, Sums, cell_of, codes_of, every_row, grouped, listed_values
+from dpsql.engines.sql.counts import (
+    ROWS,
+    STEPS,
+    UNIT,
+    Kind,
+    Sums,
+    alike_rows,
+    alike_units,
+    cell_of,
+    codes_of,
+    every_row,
+    grouped,
+    listed_values,
+)
 from dpsql.engines.sql.dialect import Dialect
 from dpsql.engines.sql.failures import NotCounted
+from dpsql.engines.sql.sample import SampleCounter
 from dpsql.engines.sql.types import Native
 
 
@@ -73,9 +87,21 @@ class SqlCounter:
         self._domain.check_countable(clique)
         return self._counted(self._domain, clique, ROWS)
 
-    def presence(self, clique: Clique) -> NoReturn:
-        """Not here: it would move a number for each unit."""
-        raise NotCounted(f"privacy units are not counted in {self._dialect.label}: {self._dialect.cannot['presence']}")
+    def presence(self, clique: Clique) -> Presence:
+        """See `Counter.presence`: no unit leaves the database, but how many have rows in the same cells.
+
+        Raises:
+            NotCounted: the database cannot.
+        """
+        if "presence" in (cannot := self._dialect.cannot):
+            raise NotCounted(f"privacy units are not counted in {self._dialect.label}: {cannot['presence']}")
+        assert self._limit is not None
+        unit, most = self._limit
+        only, rows = _only(self._domain, clique), self._rows([*clique, unit])
+        named = exp.alias_(self._dialect.column(unit, self._natives[unit]), UNIT)
+        codes = codes_of(only, self._natives, self._dialect, rows, named).subquery("codes")
+        every_row, found = self._every_row(), self._fetch(alike_units(cell_of(only, clique, self._dialect), codes))
+        return presence_of(found, clique, self._domain.size(clique), every_row, most)
 
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
         """See `Counter.sums`."""
@@ -87,13 +113,37 @@ class SqlCounter:
 
     def values(self, column: str) -> tuple[Sequence[str], npt.NDArray[np.int64]]:
         """See `Counter.values`: texts are those that the database writes, and DuckDB writes them anew."""
-        rows, unit = self._rows([column]), self._unit
+        rows, unit = self._rows([column]), None if self._limit is None else self._limit[0]
         found = self._fetch(listed_values(column, self._natives, self._dialect, rows, unit))
         return values_of(found, self._natives[column], self._dialect, self._host)
 
-    def among(self, places: npt.NDArray[np.int64]) -> NoReturn:
-        """Not here: rows have no places."""
-        raise NotCounted(f"rows have no places in {self._dialect.label}: {self._dialect.cannot['among']}")
+    def among(self, places: npt.NDArray[np.int64]) -> SampleCounter:
+        """See `Counter.among`: a row's place is its number in the order of codes. No place leaves this process.
+
+        A row more moves the places of others, so who reads a draw in the database's logs would read a sample that is
+        no neighbour's. So all tuples of codes come, and the places are looked up here.
+
+        Raises:
+            NotCounted: the database cannot.
+        """
+        if "among" in (cannot := self._dialect.cannot):
+            raise NotCounted(f"rows have no places in {self._dialect.label}: {cannot['among']}")
+        assert self._limit is None  # a sample of rows is none of units
+        codes, counts = self.alike()
+        drawn = np.bincount(np.searchsorted(np.cumsum(counts), places, side="right"), minlength=len(counts))
+        return SampleCounter(self._dialect.label, self._domain, codes[drawn > 0], drawn[drawn > 0])
+
+    def alike(self, places: npt.NDArray[np.int64] | None = None) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """Tuples of codes of rows, −1 for none, with how many have each: of all rows, or of those at these places.
+
+        Places are sent, so they are no secret ones.
+        """
+        names, sizes = [f"c{place}" for place in range(len(self._domain))], self._domain.shape(self._domain.names)
+        codes = codes_of(self._domain, self._natives, self._dialect, self._rows(self._domain.names)).subquery("codes")
+        if places is None:
+            return codes_in(self._fetch(alike_rows(names, codes)), sizes, self._every_row())
+        drawn = exp.Parameter(this=exp.Literal.number(1))
+        return codes_in(self._fetch(alike_rows(names, codes, drawn), [(places + 1).tolist()]), sizes, len(places))
 
     def interrupt(self) -> None:
         """End what runs, from any thread."""
@@ -106,8 +156,8 @@ class SqlCounter:
     # --- what a database may do otherwise -----------------------------------------------------------------------------
 
     @property
-    def _unit(self) -> str | None:
-        """The column of the privacy unit; None if all rows count."""
+    def _limit(self) -> tuple[str, int] | None:
+        """The column of the privacy unit, and how many rows of one count at most; None if all rows count."""
         return None
 
     def _rows(self, columns: Sequence[str]) -> exp.Expr:
@@ -145,11 +195,11 @@ class SqlCounter:
             self._rows_seen = number_of(self._fetch(self._number()))
         return self._rows_seen
 
-    def _fetch(self, query: exp.Expr) -> dict[str, Any]:
+    def _fetch(self, query: exp.Expr, parameters: Sequence[Any] | None = None) -> dict[str, Any]:
         if self._before is not None:
             before, self._before = self._before, None
             before()
-        return self._session.count(query, self._parameters(query))
+        return self._session.count(query, self._parameters(query) if parameters is None else parameters)
 
     def _parameters(self, query: exp.Expr) -> Sequence[Any]:
         """What is bound to a statement, because no text of one may hold it."""

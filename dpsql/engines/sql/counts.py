@@ -2,6 +2,8 @@
 
     M_S     SELECT COALESCE(Σ code_i·stride_i, −1) AS cell, n AS n FROM (SELECT code_1, … FROM rows) GROUP BY 1
     values  SELECT x AS value, COUNT(*) AS n FROM rows WHERE x IS NOT NULL GROUP BY x HAVING COUNT(*) >= 2
+    units   SELECT cells, COUNT(*) AS n FROM (SELECT ARRAY_AGG(DISTINCT cell) AS cells FROM … GROUP BY unit) GROUP BY 1
+    codes   SELECT c0, c1, …, COUNT(*) AS n FROM (SELECT code_1, … FROM rows) GROUP BY 1, 2, …
 
 A kind of count says what a row adds to the n of its cell: 1, or the steps of a sum. Everything else, from the choice of
 the rows to what is checked of the answer, is the same for each kind, and a new one is a class here.
@@ -26,6 +28,10 @@ from dpsql.engines.sql.types import Native
 
 STEPS: Final = "dpsql_steps"
 """What a row adds, beside its codes."""
+UNIT: Final = "dpsql_unit"
+"""A row's privacy unit, beside its codes."""
+PLACE: Final = "dpsql_place"
+"""A row's number in the order of codes."""
 
 
 class Kind(Protocol):
@@ -140,6 +146,44 @@ def listed_values(
     listed = exp.select(exp.alias_(dialect.shown(column, native), "value", quoted=True), named_n(number))
     many = exp.GTE(this=number.copy(), expression=exp.Literal.number(2))
     return listed.from_(rows).where(there).group_by(exp.Literal.number(1)).having(many)
+
+
+def alike_units(cell: exp.Expr, codes: exp.Expr) -> exp.Select:
+    """Sets of cells, each in order, with how many units have rows in just those: a unit more adds 1 to one of them.
+
+    Args:
+        cell: of a row, of its codes.
+        codes: of rows, with their unit as `UNIT`.
+    """
+    rows = exp.select(exp.alias_(exp.column(UNIT), UNIT), exp.alias_(cell, "cell")).from_(codes)
+    inside = exp.GTE(this=exp.column("cell"), expression=exp.Literal.number(0))
+    pairs = exp.select(UNIT, "cell").from_(rows.subquery("cells")).where(inside).distinct().subquery("pairs")
+    order = exp.Order(this=exp.column("cell"), expressions=[exp.Ordered(this=exp.column("cell"), nulls_first=False)])
+    held = exp.select(exp.alias_(exp.ArrayAgg(this=order), "cells")).from_(pairs).group_by(UNIT).subquery("held")
+    return exp.select("cells", named_n(exp.Count(this=exp.Star()))).from_(held).group_by("cells")
+
+
+def alike_rows(names: Sequence[str], codes: exp.Expr, places: exp.Expr | None = None) -> exp.Select:
+    """Tuples of codes, −1 for none, with how many rows have each, in order.
+
+    Rows stand in the order of their codes. Where that is open, rows are alike: it does not matter which is drawn.
+
+    Args:
+        names: of the codes.
+        codes: of rows.
+        places: of those to count, as an array, from 1 on; None of all.
+    """
+    if places is not None:
+        order = exp.Order(expressions=[exp.Ordered(this=exp.column(name), nulls_first=False) for name in names])
+        number = exp.alias_(exp.Window(this=exp.RowNumber(), order=order), PLACE)
+        placed = exp.select(*names, number).from_(codes).subquery("placed")
+        drawn = exp.EQ(this=exp.column(PLACE), expression=exp.Any(this=exp.Paren(this=places)))
+        codes = exp.select(*names).from_(placed).where(drawn).subquery("drawn")
+    none = exp.Paren(this=exp.Neg(this=exp.Literal.number(1)))
+    filled = [exp.alias_(exp.Coalesce(this=exp.column(name), expressions=[none.copy()]), name) for name in names]
+    found = exp.select(*filled, named_n(exp.Count(this=exp.Star()))).from_(codes)
+    numbers = [exp.Literal.number(place) for place in range(1, len(names) + 1)]
+    return found.group_by(*numbers).order_by(*(number.copy() for number in numbers)) if names else found
 
 
 def named_n(number: exp.Expr) -> exp.Expr:
