@@ -108,6 +108,9 @@ def _inside(expression: Any) -> Any:
         return None if _is_boolean(expression) else expression["child" if kind == "CAST" else "else_expr"]
     if kind == "COLLATE":
         return expression["child"]
+    if kind == "FUNCTION" and expression.get("function_name") == "regclass_name":  # in place of a cast
+        given = [*expression.get("children", ()), *(one["expression"] for one in expression.get("arguments", ()))]
+        return given[0] if given else None
     if form in ("ARRAY_EXTRACT", "ARRAY_SLICE"):
         return expression["children"][0]
     first = _first_of(expression)
