@@ -121,7 +121,7 @@ _READABLE: Final = (
 """Whether a table, which has a name or a number, is none of the protected ones."""
 _SPELLED: Final = "[dpsql_f.{0}, '\"' || replace(dpsql_f.{0}, '\"', '\"\"') || '\"']"
 _TO_REGCLASS: Final = (
-    "to_regclass(x) AS CASE WHEN split_part(x, '.', -1) = 'pg_class' THEN 1259 ELSE coalesce((SELECT "
+    "to_regclass(x) AS CASE WHEN replace(x, chr(34), '') IN ('pg_class', 'pg_catalog.pg_class') THEN 1259 ELSE coalesce((SELECT "
     "arg_min(dpsql_f.oid, dpsql_f.namespace) FROM pgx.dpsql_named dpsql_f WHERE list_contains(list_concat("
     f"CASE dpsql_f.namespace WHEN 2200 THEN {_SPELLED.format('name')} ELSE [] END, flatten(list_transform("
     f"{_SPELLED.format('schema_name')}, lambda dpsql_s: list_transform({_SPELLED.format('name')}, lambda dpsql_n: "
@@ -204,6 +204,7 @@ _MACROS: Final = (
     "pgx.quote_ident(dpsql_f.schema_name) || '.' END || pgx.quote_ident(dpsql_f.name)) FROM pgx.dpsql_named dpsql_f "
     "WHERE dpsql_f.oid = x), CASE x WHEN 0 THEN '-' ELSE x::VARCHAR END)",
     "array_to_string(a, b) AS list_aggregate(a, 'string_agg', b)",
+    "vector_text(x) AS CASE WHEN typeof(x) IN ('SMALLINT[]', 'BIGINT[]') THEN translate(x::VARCHAR, '[],', '') ELSE x::VARCHAR END",
     "format_type(a, b) AS (SELECT any_value(CASE WHEN a = 1700 AND b > 4 THEN dpsql_f.spelled || '(' || ((b - 4) >> 16) "
     "|| ',' || ((b - 4) & 65535) || ')' WHEN a IN (1042, 1043) AND b > 4 THEN dpsql_f.spelled || '(' || (b - 4) || ')' "
     "WHEN a IN (1083, 1114, 1184, 1266) AND b >= 0 THEN replace(dpsql_f.spelled, ' with', '(' || b || ') with') "

@@ -10,6 +10,7 @@ from .casts import postfixed
 from .catalogue import FUNCTIONS, RELATIONS
 from .from_postgres import prepared
 from .postgres_functions import SAME_NAMES
+from .relations import vectors
 from .tokens import Token, tokens
 
 _NAMES: Final = frozenset(
@@ -31,6 +32,7 @@ _NUMERIC: Final = "DECIMAL(38, 10)"
 """Of PostgreSQL's numeric without digits, which holds any number: DuckDB's own has three after the point."""
 _TIME: Final = "::TIMETZ::TIME"
 """DuckDB casts a moment to the time in the session's zone so alone, and all else to the same time."""
+_AS_TEXT: Final = frozenset({"text", "varchar"})
 _ENDS_COLUMN: Final = frozenset({"as", ",", "from"})
 _COLUMN_PART: Final = re.compile(r'\w+|"[^"]+"|\.')
 _BYTES: Final = re.compile(r"'\\x((?:[0-9a-fA-F]{2})*)'")
@@ -211,6 +213,10 @@ class _Words:
         if inner in _FUNCTION_NAMES and self._is_name() and ahead[count] == "::":
             self._skip(count)
             self.done[-1] = f"pgx.to_regproc({self.done[-1]})"
+            return True
+        if inner in _AS_TEXT and self.done and self.done[-1].strip('"').lower() in vectors():
+            self._skip(count)
+            self.done.append(f"pgx.vector_text({self._named()})")
             return True
         if inner in _NAMES | _TEXTS:
             self._skip(count)

@@ -28,8 +28,8 @@ COUNTS = """
 @pytest.mark.client(
     "SQLAlchemy",
     "2.1",
-    "foreign keys of linked tables by its reflection, and a join",
-    "of tables with a UNIQUE key and no primary one `get_indexes` and `MetaData.reflect` fail",
+    "reflection of linked tables, and a join",
+    "",
 )
 def test_the_page_is_typed_from_start_to_end(tmp_path, monkeypatch, capsys):
     need_psql()
@@ -69,7 +69,7 @@ def test_the_page_is_typed_from_start_to_end(tmp_path, monkeypatch, capsys):
             service.stdout.close()
             service.wait()
     lines = capsys.readouterr().out.splitlines()
-    assert {"loans [(['member no'], 'members')]", "fines [(['loan'], 'loans')]", "members []"} <= {*lines}
+    assert {"loans ['made.members.member no']", "fines ['made.loans.loan']", "members []"} <= {*lines}
     kinds = {kind for kind, _ in ast.literal_eval(next(line for line in lines if line.startswith("[(")))}
     assert kinds == {"novel", "comic", "film"}
     with duckdb.connect("library.duckdb") as made:

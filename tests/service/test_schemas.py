@@ -226,6 +226,56 @@ def test_who_is_not_shown_it_sees_no_key_of_it(linked, connection):
             assert "may not be read" in str(refused.value) or "are served" in str(refused.value), text
 
 
+VECTORS = ("indkey", "indoption", "indcollation", "INDKEY", '"indoption"')
+FORMS = (
+    "SELECT {of} {rows}",
+    "SELECT {of} AS other {rows}",
+    "SELECT c.relname::text AS named, {of} {rows}",
+    "SELECT * FROM (SELECT {of} {rows}) deeper",
+    "SELECT {of}::text, ({of}::varchar)::text AS other {rows}",
+    "WITH one AS (SELECT {of}, c.relname::text {rows}) SELECT one.*, 1::int8 AS n FROM one",
+    "SELECT {of} {rows} UNION ALL SELECT {of} {rows}",
+    "SELECT {of} {rows} AND {of}[0] IS NULL AND false",
+    "SELECT {of}, count(*) {rows} GROUP BY {of}",
+)
+ROWS_OF_INDEX = (
+    "FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indrelid JOIN pg_catalog.pg_namespace n "
+    "ON n.oid = c.relnamespace WHERE n.nspname = 'made' AND x.indisprimary AND c.relname {which}"
+)
+
+
+def test_vectors_are_those_of_postgresql(connection, real):
+    """Text and binary, by a cursor and by COPY; with the collations of what has none."""
+    real.execute("DROP SCHEMA IF EXISTS made CASCADE; CREATE SCHEMA made; SET search_path = made")
+    real.execute("; ".join(TABLES.split(";")[:4]).encode())
+    for column in VECTORS:
+        rows = ROWS_OF_INDEX.format(which="= 'Per.sons'" if "coll" in column else "<> 'order'")
+        for form in FORMS:
+            text = form.format(of=column, rows=rows)
+            assert told_of(connection, text) == told_of(real, text), text
+    real.execute("RESET search_path; DROP SCHEMA made CASCADE")
+
+
+def told_of(asked: psycopg.Connection, text: str) -> list[object]:
+    """What comes of a question in each way, with the types of its columns."""
+    found: list[object] = []
+    for binary in (False, True):
+        with asked.cursor(binary=binary) as cursor:
+            cursor.execute(text.encode())
+            result = cursor.pgresult
+            values = [result.get_value(row, place) for row in range(result.ntuples) for place in range(result.nfields)]
+            found.append(
+                (sorted(values), [(result.ftype(place), result.fname(place)) for place in range(result.nfields)])
+            )
+    for options in ("", " WITH (FORMAT csv)", " WITH (FORMAT binary)"):
+        with asked.cursor().copy(f"COPY ({text}) TO STDOUT{options}".encode()) as copy:
+            found.append(sorted(b"".join(copy)))  # the rows come in any order
+    with asked.transaction(), asked.cursor("held") as held:
+        held.execute(text.encode())
+        found.append(sorted(map(str, held.fetchall())))
+    return found
+
+
 def test_another_release_replaces_all_tables_and_hiding_takes_all(linked):
     """Last, because it changes what alice is shown."""
 

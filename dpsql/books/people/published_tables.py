@@ -27,7 +27,7 @@ _RESERVED: Final = frozenset({"main", "temp", "system", "memory", "information_s
 """Schemas and databases that each process of a user has; those that begin with dpsql or pg_ are so, too."""
 _LAST: Final = """
     SELECT arg_max(content->>'$.release', number) FROM dpsql.event
-    WHERE (content->>'$.kind') = 'show' AND (content->>'$.name') = $name
+    WHERE (content->>'$.kind') = 'show' AND lower(content->>'$.name') = lower($name)
 """
 _LISTED: Final = "SELECT name, release, audience, people, comment FROM dpsql.shown ORDER BY name"
 _EVENTS: Final = f"""
