@@ -147,3 +147,28 @@ def test_who_dies_in_the_middle_leaves_all_tables_of_one_release(tmp_path: Path,
             db.publish("at 50", "made")
         except DpsqlError as error:  # the same file goes on
             raise AssertionError(str(error)) from None
+
+
+DIES_BETWEEN = """
+import os, dpsql
+from dpsql.books.people import published_tables
+published_tables._write = lambda *_: os.kill(os.getpid(), 9)
+dpsql.connect({path!r}).publish("at 50", "made")
+"""
+
+
+def test_who_dies_between_the_schema_and_the_event_leaves_both_as_they_were(tmp_path: Path):
+    path = str(tmp_path / "bank.duckdb")
+    with dpsql.connect(path) as db:
+        names = bank(db, 3)
+        db.publish("at 40", "made")
+        before = {name: rows_of(db, name) for name in names}
+    assert run_and_die(DIES_BETWEEN.format(path=path)) == -9
+    with dpsql.connect(path) as db:
+        assert {name: rows_of(db, name) for name in names} == before
+        db.publish("at 50", "made")
+        assert {name: rows_of(db, name) for name in names} != before
+
+
+def rows_of(db: dpsql.Database, name: str) -> list[str]:
+    return sorted(map(str, db.sql(f"FROM made.{quote(name)}").fetchall()))
