@@ -226,14 +226,14 @@ def test_who_is_not_shown_it_sees_no_key_of_it(linked, connection):
             assert "may not be read" in str(refused.value) or "are served" in str(refused.value), text
 
 
-VECTORS = ("indkey", "indoption", "indcollation", "INDKEY", '"indoption"')
+VECTORS = ("indkey", "indoption", "indcollation")
 FORMS = (
     "SELECT {of} {rows}",
     "SELECT {of} AS other {rows}",
     "SELECT c.relname::text AS named, {of} {rows}",
     "SELECT * FROM (SELECT {of} {rows}) deeper",
     "SELECT {of}::text, ({of}::varchar)::text AS other {rows}",
-    "WITH one AS (SELECT {of}, c.relname::text {rows}) SELECT one.*, 1::int8 AS n FROM one",
+    "WITH one AS (SELECT {of}, c.relname::text AS named {rows}) SELECT one.*, 1::int8 AS n FROM one",
     "SELECT {of} {rows} UNION ALL SELECT {of} {rows}",
     "SELECT {of} {rows} AND {of}[0] IS NULL AND false",
     "SELECT {of}, count(*) {rows} GROUP BY {of}",
