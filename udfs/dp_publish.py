@@ -10,7 +10,6 @@ from dpsql.books.ledger import ledger
 from dpsql.books.ledger.store import Books
 from dpsql.books.people import published_tables
 from dpsql.books.people.published_tables import Shown
-from dpsql.books.releases.schema import write_schema
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.errors import InvalidArgument
 
@@ -25,8 +24,8 @@ COLUMNS = {"name": "VARCHAR", "release": "BIGINT", "audience": "VARCHAR", "peopl
 class DpPublish(SqlFunction):
     """Show the rows of a release to users of the service, under a name; a name that is shown gets the new release.
 
-    Of a linked release, `name` is a schema, which gets all its tables with PRIMARY and FOREIGN KEYs: nobody is shown
-    them yet.
+    Of a linked release, `name` is a schema. Users see all its tables there, with PRIMARY and FOREIGN KEYs. The database
+    gets a schema with them, too.
 
     Costs nothing, because what was released is private already. Who it is for is `audience`, and not `to`, which is a
     reserved word that DuckDB cannot parse before `:=`.
@@ -39,7 +38,7 @@ class DpPublish(SqlFunction):
             "name",
             "VARCHAR",
             positional=True,
-            help="under which users read it; of a linked release a schema that gets its tables",
+            help="under which users read it; of a linked release the schema of its tables",
         ),
         Parameter("audience", "ANY", default="analysts", help="analysts, everyone, or a list of users' names"),
         Parameter("comment", "VARCHAR", default="", help="what users are told of it"),
@@ -55,18 +54,10 @@ class DpPublish(SqlFunction):
         return Computed(COLUMNS, self._instance.for_owner(self.name, work))
 
     def _show(self, release: str, name: str, audience: str | Sequence[str], comment: str) -> list[tuple[object, ...]]:
-        catalog, entry = find_release(self._instance, release)
-        if entry.linked is not None:
-            if audience != "analysts" or comment:
-                raise InvalidArgument(
-                    f"audience and comment are of one published table, and {entry.called} is linked: its tables are "
-                    "copied to a schema, which whoever opens the database reads; leave both out"
-                )
-            with self._instance.cursor() as cursor:
-                tables = write_schema(Books(cursor, catalog), entry, name)
-            return [(f"{name}.{table}", entry.number, "", [], f"{rows} rows") for table, rows in tables]
         found = publish_release(self._instance, release, name, audience, comment)
-        return [(found.name, found.release, found.audience, list(found.people), found.comment)]
+        _, entry = find_release(self._instance, str(found.release))
+        about = (found.release, found.audience, list(found.people), found.comment)
+        return [(table, *about) for table in published_tables.tables_of(found, entry)]
 
 
 def publish_release(
@@ -81,11 +72,6 @@ def publish_release(
     """
     instance.check_owner(DpPublish.name)
     catalog, entry = find_release(instance, str(release))
-    if entry.linked is not None:
-        raise InvalidArgument(
-            f"{entry.called} is of several tables: copy them into a schema, CALL dp_publish({entry.number}, 'made') or "
-            "to_schema('made')"
-        )
     with instance.cursor() as cursor:
         if catalog != current_schema(cursor, instance.home)[0]:
             raise InvalidArgument(f"release {entry.number} is of database {catalog!r}: users see those of this one")

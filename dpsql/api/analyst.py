@@ -19,8 +19,9 @@ from dpsql.api.errors import needs, own_errors
 from dpsql.books.ledger.chain import Link
 from dpsql.books.ledger.unchanged import point, still
 from dpsql.books.people.people import require_person
-from dpsql.books.people.published_tables import Shown, shown_to
+from dpsql.books.people.published_tables import Shown, shown_to, tables_of
 from dpsql.books.people.visible_names import askable_sources
+from dpsql.books.releases.keys import Key, keys_of
 from dpsql.books.releases.releases import Entry, find_releases, rows_table
 from dpsql.core.names import shorten
 from dpsql.core.roles import SERVED, role_for
@@ -50,7 +51,7 @@ class Published:
     """A released table that a user is shown.
 
     Attributes:
-        name: under which they read it.
+        name: under which they read it; that of a linked release has its schema before it.
         columns: of it.
         rows: how many it has.
         comment: what the owner says of it.
@@ -58,6 +59,8 @@ class Published:
         mechanism: how it was made.
         version: another text when the name stands for other rows.
         audience: another text when others are shown it.
+        schema: of a linked release; empty of others.
+        keys: of a table of a linked release.
     """
 
     name: str
@@ -68,6 +71,8 @@ class Published:
     mechanism: str
     version: str
     audience: str
+    schema: str = ""
+    keys: tuple[Key, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,7 +178,11 @@ class Analyst:
         Raises:
             NotAllowed: there is no such user any more.
         """
-        return [self._published(one, entry, catalog) for one, entry, catalog in self._shown()]
+        return [
+            self._published(one, entry, catalog, name, place)
+            for one, entry, catalog in self._shown()
+            for name, place in tables_of(one, entry).items()
+        ]
 
     def askable(self) -> list[Askable]:
         """The protected tables that the user has a limit on; none for a reader.
@@ -196,12 +205,14 @@ class Analyst:
         pairs = [(one, entry) for one in published for entry in found[one.name] if entry.number == one.release]
         return [(one, entry, books.catalog) for one, entry in pairs]
 
-    def _published(self, one: Shown, entry: Entry, catalog: str) -> Published:
-        columns = self._columns(_rows_of(entry, catalog))
+    def _published(self, one: Shown, entry: Entry, catalog: str, name: str, place: int) -> Published:
+        columns = self._columns(_rows_of(entry, catalog, place))
         version = hashlib.sha256(f"{entry.key}\0{one.comment}".encode()).hexdigest()
         audience = hashlib.sha256("\0".join([one.audience, *sorted(one.people)]).encode()).hexdigest()
-        rows = entry.rows or 0
-        return Published(one.name, columns, rows, one.comment, entry.guarantee, entry.mechanism, version, audience)
+        words = one.comment, entry.guarantee, entry.mechanism, version, audience
+        if entry.linked is None:
+            return Published(name, columns, entry.rows or 0, *words)
+        return Published(name, columns, entry.tables[place].rows, *words, schema=one.name, keys=keys_of(entry, place))
 
     def read(self, name: str, shape: Shape | None = None) -> pa.RecordBatchReader:
         """The rows of a released table that the user is shown.
@@ -216,8 +227,9 @@ class Analyst:
         """
         needs("pyarrow", "read")
         for one, entry, catalog in self._shown():
-            if one.name == name:
-                query = _rows_of(entry, catalog)
+            place = tables_of(one, entry).get(name)
+            if place is not None:
+                query = _rows_of(entry, catalog, place)
                 return self._stream(query, self._columns(query), shape)
         raise UnknownName(f"no table {shorten(name)!r} is published to {self.name!r}: published() lists those that are")
 
@@ -245,8 +257,8 @@ def _askable(source: Source, domains: list[ColumnDomain]) -> Askable:
     return Askable(source.key, columns)
 
 
-def _rows_of(entry: Entry, catalog: str) -> str:
-    return exp.select("*").from_(rows_table(catalog, entry)).sql(dialect="duckdb")
+def _rows_of(entry: Entry, catalog: str, place: int) -> str:
+    return exp.select("*").from_(rows_table(catalog, entry, place)).sql(dialect="duckdb")
 
 
 class Bound:

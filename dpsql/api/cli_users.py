@@ -50,15 +50,17 @@ def add_commands(commands: Any) -> None:
     share.add_argument("database", help="the DuckDB file")
     share.add_argument("releases", choices=["on", "off"], help="on tells each user that another asked the same")
 
-    publish = commands.add_parser("publish", help="show a release to users of the service, as a table")
+    publish = commands.add_parser(
+        "publish", help="show a release to users of the service, as a table; a linked one as a schema"
+    )
     publish.add_argument("database", help="the DuckDB file")
     publish.add_argument("release", help="its number, name or key: see dp_releases()")
-    publish.add_argument("name", help="of the table, for users")
+    publish.add_argument("name", help="of the table, for users; of a linked release the schema of its tables")
     publish.add_argument("--audience", nargs="+", default=["analysts"], help="analysts, everyone, or names of users")
     publish.add_argument("--comment", default="", help="what users are told of it")
     releases = commands.add_parser("releases", help="what was released, and to whom: numbers and names to publish")
     releases.add_argument("database", help="the DuckDB file")
-    unpublish = commands.add_parser("unpublish", help="stop showing a table to users")
+    unpublish = commands.add_parser("unpublish", help="stop showing a table, or all tables of a schema, to users")
     unpublish.add_argument("database", help="the DuckDB file")
     unpublish.add_argument("name", help="of the table, for users")
     for command in (user, publish, releases, unpublish):

@@ -127,7 +127,7 @@ class People(Owner):
 
         Args:
             release: its number, name or key.
-            name: under which users read it.
+            name: under which users read it; of a linked release the schema of its tables.
             audience: `analysts`, `everyone` (readers too), or a list of users' names.
             comment: what users are told of it.
 
@@ -144,7 +144,7 @@ class People(Owner):
         return publish_release(self.instance, release, name, audience, comment)
 
     def unpublish(self, name: str) -> None:
-        """Show a table no longer; who read it keeps what they read.
+        """Show a table, or all tables of a schema, no longer; who read it keeps what they read.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:

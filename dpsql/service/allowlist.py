@@ -40,6 +40,8 @@ _CALLED_OF: Final = {"pgx": OF_POSTGRES - _OF_PGI, "pgi": _OF_PGI}
 _OURS_BEGIN: Final = "dpsql_"
 _MOST_WRITTEN: Final = 300_000
 """Expressions of a statement, once DuckDB has written out the text of each function of Postgres' in its place."""
+Places = frozenset[tuple[str, str]]
+"""Schemas and names of tables, in lower case."""
 _OF_FILES: Final = "./\\:*?"
 """What DuckDB could take for the name of a file."""
 
@@ -83,8 +85,12 @@ class AllowList:
         """End what is being read."""
         self._parser.interrupt()
 
-    def check(self, sql: str) -> Checked:
+    def check(self, sql: str, places: Places = frozenset()) -> Checked:
         """The statement, if it may run.
+
+        Args:
+            sql: its text.
+            places: the tables that the user is shown in schemas of their own.
 
         Raises:
             NotAllowed: with the reason.
@@ -106,7 +112,7 @@ class AllowList:
         if tree.get("error"):
             raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")
         described: list[str] = []
-        called = [name for name in _calls(tree["statements"], described) if name in SERVED]
+        called = [name for name in _calls(tree["statements"], described, places) if name in SERVED]
         if _macros().size(tree["statements"]) > _MOST_WRITTEN:
             raise NotAllowed("functions are called in too many calls of one another: use WITH")
         if called and described:
@@ -155,12 +161,13 @@ def _explained(sql: str) -> str:
     return "".join(text for _, text in rest)
 
 
-def _calls(tree: Any, described: list[str]) -> Iterator[str]:
+def _calls(tree: Any, described: list[str], places: Places) -> Iterator[str]:
     """Check every node; yields the names of table functions that are called.
 
     Args:
         tree: of DuckDB's parser.
         described: gets the names of dp_* functions of which only the columns are asked for.
+        places: see `AllowList.check`.
     """
     waiting = [(tree, 0)]
     while waiting:
@@ -183,11 +190,11 @@ def _calls(tree: Any, described: list[str]) -> Iterator[str]:
             waiting += [(value, lambdas) for name, value in node.items() if name != "function"]
             continue
         if kind == "BASE_TABLE":
-            _table(node)
+            _table(node, places)
         elif kind == "SHOW_REF":
-            _shown(node)
+            _shown(node, places)
             if node.get("show_type") == "DESCRIBE":
-                described += [name for name in _calls(node.get("query"), described) if name in SERVED]
+                described += [name for name in _calls(node.get("query"), described, places) if name in SERVED]
                 continue
         elif node.get("class") in ("FUNCTION", "WINDOW"):
             _function(node)
@@ -234,17 +241,18 @@ def _table_function(function: dict[str, Any]) -> str:
     return name
 
 
-def _table(node: dict[str, Any]) -> None:
+def _table(node: dict[str, Any], places: Places) -> None:
     name, schema = str(node.get("table_name", "")), str(node.get("schema_name") or "").lower()
     catalog = str(node.get("catalog_name") or "").lower()
-    _known(catalog, schema, name)
+    if catalog not in ("", "memory") or (schema, name.lower()) not in places:
+        _known(catalog, schema, name, frozenset(own for own, _ in places))
     if node.get("at_clause"):
         raise NotAllowed(f"{name} has no earlier versions")
 
 
-def _known(catalog: str, schema: str, name: str) -> None:
+def _known(catalog: str, schema: str, name: str, shown: frozenset[str] = frozenset()) -> None:
     """Refuse what is not in the schemas that may be read, DuckDB's own views in them, and names of files."""
-    if catalog not in ("", "memory") or schema not in SCHEMAS:
+    if catalog not in ("", "memory") or schema not in SCHEMAS | shown:
         raise NotAllowed(f"{'.'.join(filter(None, (catalog, schema, name)))} may not be read")
     if schema not in _OURS and _is_own(name):
         raise NotAllowed(f"{name} may not be read")
@@ -256,10 +264,12 @@ def _is_own(name: str) -> bool:
     return plain in VIEWS or plain.startswith(_OURS_BEGIN) or any(sign in name for sign in _OF_FILES)
 
 
-def _shown(node: dict[str, Any]) -> None:
+def _shown(node: dict[str, Any], places: Places) -> None:
     name = str(node.get("table_name") or "")
     listed = node.get("show_type") in _LISTS
     place = (node.get("catalog_name") or "", node.get("schema_name") or "")
+    if not any(place[:1]) and (place[1].lower(), name.lower()) in places and node.get("show_type") in _SHOWN:
+        return
     if any(place) or (node.get("show_type") not in _SHOWN and not listed) or (listed and name != '"tables"'):
         raise NotAllowed("of SHOW, SHOW TABLES and DESCRIBE are served")
     if name and not listed:

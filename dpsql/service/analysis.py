@@ -21,14 +21,13 @@ from dpsql.udfs.bridge import callbacks
 from dpsql.udfs.bridge.connections import Connections
 from dpsql.udfs.bridge.library import load
 
-from . import arrow, catalogue, protected_names
+from . import arrow, catalogue, keys, protected_names
 from .calls import Calls, Login, Shown
 from .directory import Columns
 from .forwarded import Callers, Forwarded, WhoAmI
 from .options import Options
 from .parameters import Nobody, named
 
-RESULTS: Final = "dpsql_results"
 _LOCKED: Final = (
     "SET GLOBAL TimeZone = 'UTC'",
     "SET max_temp_directory_size = '0KB'",
@@ -54,6 +53,7 @@ AS_POSTGRES: Final = (
 _FREE: Final = frozenset({"SET allow_unsigned_extensions = false", "SET temp_directory = ''"})
 """What a version of DuckDB may refuse, because the settings before it hold it already."""
 _STREAMS: Final = 32
+_MAIN: Final = "main"
 _KEPT_SECONDS: Final = 600.0
 
 
@@ -87,7 +87,7 @@ class Analysis:
         self._connection = duckdb.connect(config=config)
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
-        self._tables: dict[str, str] = {}
+        self._schemas: dict[str, dict[str, str]] = {}
         self._protected: protected_names.Protected = {}
         self._served = calls.hello()
         functions = [WhoAmI(), *(Forwarded(self.callers, told) for told in self._served)]
@@ -97,7 +97,7 @@ class Analysis:
             callbacks.register(self._connections, functions)
 
         load(self._connection, register)
-        self._connection.execute(f"CREATE SCHEMA {RESULTS}")
+        self._connection.execute(f"CREATE SCHEMA {catalogue.RESULTS}")
         catalogue.make(self._connection, self._served)
         for statement in meaning:
             self._connection.execute(statement)
@@ -133,26 +133,53 @@ class Analysis:
                 for statement in protected_names.statements(shown.protected, shown.tables):
                     self._connection.execute(statement)
                 self._protected = shown.protected
-            for name in set(self._tables) - set(shown.tables):
-                self._connection.execute(f"DROP TABLE IF EXISTS main.{quote(name)}")
-                del self._tables[name]
-            for name, told in shown.tables.items():
-                if self._tables.get(name) != told["version"]:
-                    self._fetch(user, name, told)
-                    self._tables[name] = told["version"]
+            wanted = _by_schema(shown.tables)
+            for schema in {*self._schemas, *wanted}:
+                versions = {name: str(told["version"]) for name, told in wanted.get(schema, {}).items()}
+                if versions != self._schemas.get(schema, {}):
+                    self._change(user, schema, wanted.get(schema, {}))
+                    self._schemas[schema] = versions
 
-    def _fetch(self, user: Login, name: str, told: Mapping[str, Any]) -> None:
+    def _change(self, user: Login, schema: str, tables: Mapping[str, Mapping[str, Any]]) -> None:
+        """Have other tables in a schema, all or none, and their keys with them."""
+        before = self._schemas.get(schema, {})
+        self._connection.execute("BEGIN")
+        try:
+            if schema != _MAIN:
+                self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+                self._connection.execute(keys.FORGET, [schema])
+            for name in set(before) - set(tables):
+                self._connection.execute(f"DROP TABLE IF EXISTS {quote(schema)}.{quote(_bare(schema, name))}")
+            for name, told in tables.items():
+                if before.get(name) != told["version"]:
+                    self._fetch(user, name, told, f"{quote(schema)}.{quote(_bare(schema, name))}")
+            if schema != _MAIN:
+                own = {_bare(schema, name): told for name, told in tables.items()}
+                oids = dict(self._connection.execute(catalogue.OIDS, [schema]).fetchall())
+                for row in keys.rows(schema, own, oids):
+                    self._connection.execute(keys.INSERT, row)
+                if not tables:
+                    self._connection.execute(f"DROP SCHEMA {quote(schema)}")
+            self._connection.execute("COMMIT")
+        except BaseException:
+            with suppress(duckdb.Error):  # where DuckDB has done so
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _fetch(self, user: Login, name: str, told: Mapping[str, Any], table: str) -> None:
         columns = [(column, kind) for column, kind in told["columns"]]
         with self._calls.read(user, name, told["version"]) as rows:
-            self._create(f"main.{quote(name)}", columns, rows)
+            self._create(table, columns, rows)
+        for column in keys.not_null(told):
+            self._connection.execute(f"ALTER TABLE {table} ALTER {quote(column)} SET NOT NULL")
         comment = str(told["comment"]).replace("'", "''")
-        self._connection.execute(f"COMMENT ON TABLE main.{quote(name)} IS '{comment}'")
+        self._connection.execute(f"COMMENT ON TABLE {table} IS '{comment}'")
 
     # --- rows that were fetched for a statement ---------------------------------------------------------------------
 
     def keep(self, columns: Columns, rows: Any) -> str:
         """A table of rows that the keeper sent; the name of it."""
-        name = f"{RESULTS}.r{next(self._numbers)}"
+        name = f"{catalogue.RESULTS}.r{next(self._numbers)}"
         with self._lock:
             self._create(name, columns, rows)
         return name
@@ -174,6 +201,19 @@ class Analysis:
             yield view
         finally:
             self._connection.unregister(view)
+
+
+def _by_schema(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The tables that users are shown by their schemas."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for name, told in tables.items():
+        found.setdefault(told["schema"] or _MAIN, {})[name] = told
+    return found
+
+
+def _bare(schema: str, name: str) -> str:
+    """A table's name in its schema."""
+    return name if schema == _MAIN else name[len(schema) + 1 :]
 
 
 class Analyses:

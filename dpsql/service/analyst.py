@@ -165,7 +165,7 @@ class Analyst:
         self._cancelled.clear()
         try:
             with self.working(self._shared.allowlist):
-                checked = self._shared.allowlist.check(sql)
+                checked = self._shared.allowlist.check(sql, self.shown.places)
         except Exception as error:
             with suppress(DpsqlError):  # the log is full: nothing runs, so nothing has to be in it
                 self._shared.audit({**event, "event": "refused", "reason": reason(error)})

@@ -73,7 +73,7 @@ class Shown:
 
     Attributes:
         role: of the user.
-        tables: the released tables by name, each with `columns`, `comment`, `version` and `audience`.
+        tables: the released tables by name, each with the attributes of `directory.Published`.
         protected: the tables that they may ask about, see `protected_names`.
     """
 
@@ -86,6 +86,12 @@ class Shown:
         """Who is shown the same tables, together with the same others, may share them, and a catalogue of them."""
         shown = [(name, str(table["audience"])) for name, table in self.tables.items()]
         return frozenset([*shown, *((name, _PROTECTED) for name in self.protected)])
+
+    @property
+    def places(self) -> frozenset[tuple[str, str]]:
+        """Schema and name, in lower case, of the tables that have a schema of their own."""
+        own = [(name, str(table.get("schema", ""))) for name, table in self.tables.items()]
+        return frozenset((schema.lower(), name[len(schema) + 1 :].lower()) for name, schema in own if schema)
 
     def without_growth(self, before: Shown) -> Shown:
         """The same without the protected tables that were not there before: others share that catalogue."""

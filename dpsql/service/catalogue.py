@@ -13,7 +13,7 @@ import duckdb
 
 from dpsql.core.names import quote
 
-from . import pgtypes, shown_settings
+from . import key_views, keys, pgtypes, shown_settings
 from .from_postgres import AS_NUMBER, PROCEDURES
 from .postgres_functions import KEYWORDS
 from .postgres_functions import MACROS as _MEANT
@@ -22,13 +22,24 @@ from .protected_names import SCHEMA as PROTECTED
 from .relations import relations
 from .server_settings import VERSION
 
-_OF_MAIN: Final = f"database_name = 'memory' AND schema_name IN ('main', '{PROTECTED}') AND NOT internal"
+RESULTS: Final = "dpsql_results"
+"""A schema of rows that were fetched for statements, which no catalogue lists."""
+_LISTED: Final = f"database_name = 'memory' AND schema_name NOT IN ('pgx', 'pgi', '{RESULTS}') AND NOT internal"
+_SCHEMA_NAME: Final = f"CASE schema_name WHEN '{PROTECTED}' THEN 'main' ELSE schema_name END AS schema_name"
 _TABLES: Final = (
-    f"SELECT table_oid, table_name, comment, schema_name <> 'main' AS protected FROM duckdb_tables() WHERE {_OF_MAIN}"
+    f"SELECT table_oid, table_name, comment, schema_name = '{PROTECTED}' AS protected, {_SCHEMA_NAME}, "
+    f"CASE WHEN schema_name IN ('main', '{PROTECTED}') THEN 2200 ELSE 15000 + schema_oid END AS namespace "
+    f"FROM duckdb_tables() WHERE {_LISTED}"
 )
+OIDS: Final = (
+    "SELECT table_name, 20000 + table_oid FROM duckdb_tables() WHERE database_name = 'memory' AND schema_name = $1 "
+    "UNION ALL SELECT '', 15000 + oid FROM duckdb_schemas() WHERE database_name = 'memory' AND schema_name = $1"
+)
+"""Numbers of the tables of a schema, and of the schema itself."""
+_OTHER_SCHEMAS: Final = f"SELECT DISTINCT namespace, schema_name FROM ({_TABLES}) t WHERE namespace <> 2200"
 _READ: Final = "CASE WHEN protected THEN ['dpsql=/dpsql'] ELSE ['dpsql=r/dpsql', '=r/dpsql'] END"
 """The privileges on a table: everybody who is shown a released one reads it, and nobody a protected one."""
-_COLUMNS: Final = f"SELECT * FROM duckdb_columns() WHERE {_OF_MAIN}"
+_COLUMNS: Final = f"SELECT * REPLACE ({_SCHEMA_NAME}) FROM duckdb_columns() WHERE {_LISTED}"
 
 _OF_ARRAYS: Final = 7000
 """The number of the first function of all arrays."""
@@ -37,9 +48,38 @@ _OF_TYPES: Final = " UNION ALL ".join(
     for place, column in enumerate(PROCEDURES)
 )
 """The functions of types. Types that share one have its number."""
+_CLASS: Final = (
+    "SELECT 1259 AS tableoid, 20000 + table_oid AS oid, table_name AS relname, namespace AS relnamespace, 0 AS reltype, "
+    "0 AS reloftype, 10 AS relowner, 2 AS relam, 0 AS reltablespace, 0 AS relpages, -1::FLOAT AS reltuples, "
+    "0 AS reltoastrelid, EXISTS (SELECT 1 FROM pgx.dpsql_key k WHERE k.relid = 20000 + t.table_oid AND k.kind <> 'f') "
+    "AS relhasindex, false AS relisshared, 'p' AS relpersistence, CASE WHEN protected THEN 'f' ELSE 'r' END AS relkind, "
+    "(SELECT count(*) FROM duckdb_columns() c WHERE c.table_oid = t.table_oid) AS relnatts, 0 AS relchecks, "
+    "false AS relhasrules, EXISTS (SELECT 1 FROM pgx.dpsql_key k WHERE k.kind = 'f' AND (k.relid = 20000 + "
+    "t.table_oid OR k.frelid = 20000 + t.table_oid)) AS relhastriggers, false AS relhassubclass, false AS "
+    "relrowsecurity, false AS relforcerowsecurity, true AS relispopulated, 'd' AS relreplident, false AS "
+    f"relispartition, false AS relhasoids, {_READ} AS relacl, NULL::VARCHAR[] AS reloptions, NULL AS relpartbound "
+    f"FROM ({_TABLES}) t"
+)
+_ATTRIBUTE: Final = (
+    "SELECT 20000 + table_oid AS attrelid, column_name AS attname, pgx.type_oid(data_type)::UINTEGER AS atttypid, "
+    "-1 AS attstattarget, -1 AS attlen, column_index AS attnum, 0 AS attndims, pgx.type_mod(data_type) AS atttypmod, "
+    "NOT is_nullable AS attnotnull, false AS atthasdef, false AS atthasmissing, '' AS attidentity, "
+    "'' AS attgenerated, false AS attisdropped, true AS attislocal, 0 AS attinhcount, 0 AS attcollation, "
+    "NULL AS attacl, NULL AS attoptions, NULL AS attfdwoptions, 'p' AS attstorage, '' AS attcompression "
+    f"FROM ({_COLUMNS}) c"
+)
+_BELOW: Final = {
+    "dpsql_class": _CLASS,
+    "dpsql_attribute": _ATTRIBUTE,
+    "dpsql_named": f"SELECT 20000 + table_oid AS oid, table_name AS name, namespace, schema_name, protected FROM ({_TABLES}) "
+    "UNION ALL SELECT index_oid, name, namespace, schema_name, false FROM pgx.dpsql_key WHERE kind <> 'f'",
+}
+"""Views that those of PostgreSQL's read, in the order in which they are made."""
 VIEWS: Final = {
+    **key_views.VIEWS,
     "pg_namespace": "SELECT * FROM (VALUES (2200, 'main', 10, NULL), (11, 'pg_catalog', 10, NULL), "
-    "(13000, 'information_schema', 10, NULL)) v(oid, nspname, nspowner, nspacl)",
+    "(13000, 'information_schema', 10, NULL)) v(oid, nspname, nspowner, nspacl) UNION ALL SELECT namespace, schema_name, "
+    f"10, NULL FROM ({_OTHER_SCHEMAS})",
     "pg_roles": "SELECT 10 AS oid, 'dpsql' AS rolname, false AS rolsuper, true AS rolinherit, false AS rolcreaterole, "
     "false AS rolcreatedb, true AS rolcanlogin, -1 AS rolconnlimit, NULL AS rolvaliduntil, false AS rolreplication, "
     "false AS rolbypassrls",
@@ -48,26 +88,19 @@ VIEWS: Final = {
     "'C' AS datctype, NULL AS datacl, false AS datistemplate, true AS datallowconn, -1 AS datconnlimit, "
     "1663 AS dattablespace, 'c' AS datlocprovider, NULL AS daticulocale",
     "pg_tablespace": "SELECT 1663 AS oid, 'pg_default' AS spcname, 10 AS spcowner, NULL AS spcacl",
-    "pg_am": "SELECT 2 AS oid, 'heap' AS amname, 't' AS amtype",
-    "pg_class": "SELECT 1259 AS tableoid, 20000 + table_oid AS oid, table_name AS relname, 2200 AS relnamespace, 0 AS reltype, "
-    "0 AS reloftype, 10 AS relowner, 2 AS relam, 0 AS reltablespace, 0 AS relpages, -1::FLOAT AS reltuples, "
-    "0 AS reltoastrelid, false AS relhasindex, false AS relisshared, 'p' AS relpersistence, "
-    "CASE WHEN protected THEN 'f' ELSE 'r' END AS relkind, "
-    "(SELECT count(*) FROM duckdb_columns() c WHERE c.table_oid = t.table_oid) AS relnatts, 0 AS relchecks, "
-    "false AS relhasrules, false AS relhastriggers, false AS relhassubclass, false AS relrowsecurity, "
-    "false AS relforcerowsecurity, true AS relispopulated, 'd' AS relreplident, false AS relispartition, "
-    f"false AS relhasoids, {_READ} AS relacl, NULL::VARCHAR[] AS reloptions, NULL AS relpartbound FROM ({_TABLES}) t",
-    "pg_attribute": "SELECT 20000 + table_oid AS attrelid, column_name AS attname, pgx.type_oid(data_type)::UINTEGER AS atttypid, "
-    "-1 AS attstattarget, -1 AS attlen, column_index AS attnum, 0 AS attndims, pgx.type_mod(data_type) AS atttypmod, "
-    "NOT is_nullable AS attnotnull, false AS atthasdef, false AS atthasmissing, '' AS attidentity, "
-    "'' AS attgenerated, false AS attisdropped, true AS attislocal, 0 AS attinhcount, 0 AS attcollation, "
-    f"NULL AS attacl, NULL AS attoptions, NULL AS attfdwoptions, 'p' AS attstorage, '' AS attcompression "
-    f"FROM ({_COLUMNS}) c",
+    "pg_am": "SELECT * FROM (VALUES (2, 'heap', 't'), (403, 'btree', 'i')) v(oid, amname, amtype)",
+    "pg_class": "FROM pgx.dpsql_class UNION ALL SELECT c.* REPLACE (k.index_oid AS oid, k.name AS relname, 403 AS relam, "
+    "false AS relhasindex, 'i' AS relkind, len(k.numbers) AS relnatts, false AS relhastriggers, 'n' AS relreplident, "
+    "NULL AS relacl) FROM pgx.dpsql_class c JOIN pgx.dpsql_key k ON k.relid = c.oid WHERE k.kind <> 'f'",
+    "pg_attribute": "FROM pgx.dpsql_attribute UNION ALL SELECT a.* REPLACE (k.index_oid AS attrelid, "
+    "list_position(k.numbers, a.attnum) AS attnum, false AS attnotnull) FROM pgx.dpsql_attribute a JOIN pgx.dpsql_key "
+    "k ON k.relid = a.attrelid AND list_contains(k.numbers, a.attnum) WHERE k.kind <> 'f'",
     "pg_description": "SELECT 20000 + table_oid AS objoid, 1259 AS classoid, 0 AS objsubid, comment AS description "
     f"FROM ({_TABLES}) t WHERE comment IS NOT NULL UNION ALL SELECT 20000 + table_oid, 1259, column_index, comment "
     f"FROM ({_COLUMNS}) c WHERE comment IS NOT NULL",
-    "pg_tables": "SELECT 'main' AS schemaname, table_name AS tablename, 'dpsql' AS tableowner, NULL AS tablespace, "
-    f"false AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity FROM ({_TABLES}) t WHERE NOT protected",
+    "pg_tables": "SELECT n.nspname AS schemaname, relname AS tablename, 'dpsql' AS tableowner, NULL AS tablespace, relhasindex "
+    "AS hasindexes, false AS hasrules, relhastriggers AS hastriggers, false AS rowsecurity FROM pgx.dpsql_class c JOIN "
+    "pgx.pg_namespace n ON n.oid = c.relnamespace WHERE relkind = 'r'",
     "pg_proc": "SELECT * FROM (VALUES {functions}) v(oid, proname, proargs, procomment, pronargs, proargtypes, "
     "proargnames), (VALUES (2200, 10, 'f', true, 2249, 'v', 's', 0, 14, false, 0, 0::SMALLINT, NULL::VARCHAR[], "
     "NULL::BIGINT[], NULL::VARCHAR[], '', '')) w(pronamespace, proowner, prokind, proretset, prorettype, provolatile, "
@@ -82,17 +115,27 @@ VIEWS: Final = {
     "pg_settings": shown_settings.VIEW,
 }
 _READABLE: Final = (
-    "NOT EXISTS (SELECT 1 FROM pgx.pg_class dpsql_f WHERE dpsql_f.relkind = 'f' AND "
-    "({0}::VARCHAR = dpsql_f.oid::VARCHAR OR replace(split_part({0}::VARCHAR, '.', -1), '\"', '') = dpsql_f.relname))"
+    "coalesce(TRY_CAST({0}::VARCHAR AS BIGINT), pgx.to_regclass({0}::VARCHAR), 0) NOT IN "
+    "(SELECT dpsql_f.oid FROM pgx.dpsql_named dpsql_f WHERE dpsql_f.protected)"
 )
 """Whether a table, which has a name or a number, is none of the protected ones."""
+_SPELLED: Final = "[dpsql_f.{0}, '\"' || replace(dpsql_f.{0}, '\"', '\"\"') || '\"']"
+_TO_REGCLASS: Final = (
+    "to_regclass(x) AS CASE WHEN replace(x, chr(34), '') IN ('pg_class', 'pg_catalog.pg_class') THEN 1259 ELSE coalesce((SELECT "
+    "arg_min(dpsql_f.oid, dpsql_f.namespace) FROM pgx.dpsql_named dpsql_f WHERE list_contains(list_concat("
+    f"CASE dpsql_f.namespace WHEN 2200 THEN {_SPELLED.format('name')} ELSE [] END, flatten(list_transform("
+    f"{_SPELLED.format('schema_name')}, lambda dpsql_s: list_transform({_SPELLED.format('name')}, lambda dpsql_n: "
+    """dpsql_s || '.' || dpsql_n)))), regexp_replace(x, '^("dpsql"|dpsql)\\.', ''))), TRY_CAST(x AS BIGINT)) END"""
+)
+"""The number of a name, with its schema before it or not, and each in quotation marks or not."""
 _SEEN: Final = (
-    *("table", "type", "function", "operator", "opclass", "opfamily", "conversion", "collation", "statistics_obj"),
+    *("type", "function", "operator", "opclass", "opfamily", "conversion", "collation", "statistics_obj"),
     *("ts_config", "ts_dict", "ts_parser", "ts_template"),
 )
 """Kinds of objects of which PostgreSQL says whether one is found without its schema's name."""
 _MACROS: Final = (
     *shown_settings.MACROS,
+    _TO_REGCLASS,
     "pg_advisory_unlock_all() AS NULL::VARCHAR",
     "current_database() AS 'dpsql'",
     "current_catalog() AS 'dpsql'",
@@ -105,6 +148,7 @@ _MACROS: Final = (
     "current_schemas(x) AS CASE WHEN x THEN ['pg_catalog', 'main'] ELSE ['main'] END",
     "version() AS 'PostgreSQL " + VERSION + " (dpsql)'",
     "pg_get_userbyid(x) AS 'dpsql'",
+    "pg_table_is_visible(x) AS x NOT IN (SELECT dpsql_f.oid FROM pgx.dpsql_named dpsql_f WHERE dpsql_f.namespace <> 2200)",
     *(f"pg_{kind}_is_visible(x) AS true" for kind in _SEEN),
     "getdatabaseencoding() AS 'UTF8'",
     "pg_tablespace_size(x) AS 0",
@@ -113,8 +157,7 @@ _MACROS: Final = (
     "pg_backend_pid() AS 0",
     "pg_encoding_to_char(x) AS 'UTF8'",
     "pg_get_expr(a, b) AS NULL::VARCHAR, (a, b, c) AS NULL::VARCHAR",
-    "pg_get_indexdef(a) AS NULL::VARCHAR, (a, b, c) AS NULL::VARCHAR",
-    "pg_get_constraintdef(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
+    "pg_partition_ancestors(x) AS unnest([]::BIGINT[])",
     "pg_get_statisticsobjdef_columns(x) AS NULL::VARCHAR",
     "pg_get_viewdef(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
     "pg_get_triggerdef(a) AS NULL::VARCHAR, (a, b) AS NULL::VARCHAR",
@@ -148,9 +191,6 @@ _MACROS: Final = (
     "array_upper(a, d) AS nullif(array_length(a, d), 0)::INTEGER",
     "array_lower(a, d) AS CASE WHEN array_length(a, d) > 0 THEN 1 END",
     "quote_literal(x) AS chr(39) || replace(x, chr(39), chr(39) || chr(39)) || chr(39)",
-    "to_regclass(x) AS CASE WHEN split_part(x, '.', -1) = 'pg_class' THEN 1259 ELSE (SELECT "
-    "coalesce(any_value(dpsql_f.oid), TRY_CAST(x AS BIGINT)) "
-    "FROM pgx.pg_class dpsql_f WHERE dpsql_f.relname = replace(split_part(x, '.', -1), '\"', '')) END",
     "to_regproc(x) AS (SELECT any_value(dpsql_f.oid) FROM pgx.pg_proc dpsql_f WHERE "
     "dpsql_f.proname = split_part(split_part(x, '(', 1), '.', -1))",
     "pg_get_functiondef(x) AS (SELECT any_value('-- ' || dpsql_f.proname || '(' || dpsql_f.proargs || '): ' || "
@@ -159,7 +199,12 @@ _MACROS: Final = (
     "pg_postmaster_start_time() AS NULL::TIMESTAMPTZ",
     "quote_ident(x) AS CASE WHEN regexp_full_match(x, '[a-z_][a-z0-9_$]*') AND x NOT IN "
     f"({str(sorted(KEYWORDS))[1:-1]}) THEN x ELSE '\"' || replace(x, '\"', '\"\"') || '\"' END",
+    *key_views.MACROS,
+    "regclass_name(x) AS coalesce((SELECT any_value(CASE dpsql_f.namespace WHEN 2200 THEN '' ELSE "
+    "pgx.quote_ident(dpsql_f.schema_name) || '.' END || pgx.quote_ident(dpsql_f.name)) FROM pgx.dpsql_named dpsql_f "
+    "WHERE dpsql_f.oid = x), CASE x WHEN 0 THEN '-' ELSE x::VARCHAR END)",
     "array_to_string(a, b) AS list_aggregate(a, 'string_agg', b)",
+    "vector_text(x) AS CASE WHEN typeof(x) IN ('SMALLINT[]', 'BIGINT[]') THEN translate(x::VARCHAR, '[],', '') ELSE x::VARCHAR END",
     "format_type(a, b) AS (SELECT any_value(CASE WHEN a = 1700 AND b > 4 THEN dpsql_f.spelled || '(' || ((b - 4) >> 16) "
     "|| ',' || ((b - 4) & 65535) || ')' WHEN a IN (1042, 1043) AND b > 4 THEN dpsql_f.spelled || '(' || (b - 4) || ')' "
     "WHEN a IN (1083, 1114, 1184, 1266) AND b >= 0 THEN replace(dpsql_f.spelled, ' with', '(' || b || ') with') "
@@ -181,6 +226,7 @@ TABLE_FUNCTIONS: Final = {
     "pg_get_keywords": "() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode, "
     "keyword_category AS catdesc FROM duckdb_keywords()",
     "pg_options_to_table": "(a) AS TABLE SELECT '' AS option_name, '' AS option_value WHERE false",
+    "pg_partition_ancestors": "(a) AS TABLE SELECT NULL::BIGINT AS relid, 0 AS depth WHERE false",
     "pg_partition_tree": "(a) AS TABLE SELECT ''::VARCHAR AS relid, ''::VARCHAR AS parentrelid, true AS isleaf, "
     "0 AS level WHERE false",
     **_TABLES_MEANT,
@@ -193,10 +239,11 @@ TEXTS: Final = (*_OF_TYPE, *_MACROS, *_MEANT)
 RELATIONS: Final = frozenset(relations()["pgx"])
 """Of `pg_catalog`, found without its name before them."""
 _SCHEMA: Final = {
-    "tables": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, "
+    **key_views.SCHEMA_VIEWS,
+    "tables": "SELECT 'dpsql' AS table_catalog, schema_name AS table_schema, table_name, "
     "CASE WHEN protected THEN 'FOREIGN' ELSE 'BASE TABLE' END AS table_type, "
     f"'NO' AS is_insertable_into, 'NO' AS is_typed, comment AS table_comment FROM ({_TABLES}) t",
-    "columns": "SELECT 'dpsql' AS table_catalog, 'main' AS table_schema, table_name, column_name, "
+    "columns": "SELECT 'dpsql' AS table_catalog, schema_name AS table_schema, table_name, column_name, "
     "column_index AS ordinal_position, NULL AS column_default, CASE WHEN is_nullable THEN 'YES' ELSE 'NO' END "
     "AS is_nullable, CASE typelem WHEN 0 THEN spelled ELSE 'ARRAY' END AS data_type, character_maximum_length, "
     "CASE WHEN typcategory = 'N' THEN numeric_precision END AS numeric_precision, CASE WHEN typcategory = 'N' THEN "
@@ -205,9 +252,8 @@ _SCHEMA: Final = {
     "'NO' AS is_self_referencing, 'NO' AS is_identity, 'NO' AS identity_cycle, 'NEVER' AS is_generated, "
     "'NO' AS is_updatable, comment AS column_comment "
     f"FROM ({_COLUMNS}) c JOIN pgx.dpsql_type d ON d.oid = pgx.type_oid(c.data_type) ORDER BY table_oid, column_index",
-    "schemata": "SELECT 'dpsql' AS catalog_name, nspname AS schema_name, 'dpsql' AS schema_owner "
-    "FROM (VALUES ('main'), ('pg_catalog'), ('information_schema')) v(nspname)",
-    "table_privileges": "SELECT 'dpsql' AS grantor, 'PUBLIC' AS grantee, 'dpsql' AS table_catalog, 'main' AS "
+    "schemata": "SELECT 'dpsql' AS catalog_name, nspname AS schema_name, 'dpsql' AS schema_owner FROM pgx.pg_namespace",
+    "table_privileges": "SELECT 'dpsql' AS grantor, 'PUBLIC' AS grantee, 'dpsql' AS table_catalog, schema_name AS "
     "table_schema, table_name, 'SELECT' AS privilege_type, 'NO' AS is_grantable, 'NO' AS with_hierarchy "
     f"FROM ({_TABLES}) t WHERE NOT protected",
 }
@@ -235,6 +281,8 @@ def make(connection: duckdb.DuckDBPyConnection, served: Sequence[Mapping[str, An
     """
     for statement in _statements(served):
         connection.execute(statement)
+    for below, meaning in _BELOW.items():
+        connection.execute(f"CREATE VIEW pgx.{below} AS {meaning}")
     own = {"pgx": {**VIEWS, "pg_type": "FROM pgx.dpsql_type"}, "pgi": _SCHEMA}
     made = []
     for schema, columns_of in relations().items():
@@ -289,6 +337,7 @@ def _functions(served: Sequence[Mapping[str, Any]]) -> str:
 def _statements(served: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "CREATE SCHEMA pgx"
     yield "CREATE SCHEMA pgi"
+    yield keys.CREATE
     for text in _OF_TYPE:
         yield f"CREATE MACRO pgx.{text}"
     kinds = sorted(pgtypes.BY_OID.values(), key=lambda kind: kind.oid)

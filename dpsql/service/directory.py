@@ -69,11 +69,13 @@ class Published(Protocol):
     """A released table that analysts read.
 
     Attributes:
-        name: analysts call it so.
+        name: analysts call it so; with its schema before it, where it has one.
         columns: its columns.
         comment: what it is.
         version: another text when its rows are others.
         audience: another text when others are shown it.
+        schema: of a table of a linked release; empty of others.
+        keys: its keys, each with the attributes of `dpsql.books.releases.keys.Key`.
     """
 
     name: str
@@ -81,6 +83,8 @@ class Published(Protocol):
     comment: str
     version: str
     audience: str
+    schema: str
+    keys: list[dict[str, Any]]
 
     def read(self) -> Any:
         """Its rows as a `pyarrow.RecordBatchReader`, cast by `arrow.sent`."""

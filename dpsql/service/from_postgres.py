@@ -24,6 +24,7 @@ AS_NUMBER: Final = "_oid"
 """What the name of such a column's number ends with."""
 _SCHEMAS: Final = frozenset({"pg_catalog", "information_schema"})
 _PLACES: Final = _SCHEMAS | {"main"}
+"""Schemas that are there always. One of released tables is known by where it stands."""
 _CLAUSES: Final = frozenset(
     [
         "select",
@@ -64,10 +65,9 @@ def prepared(found: list[Token]) -> list[Token]:
             done[place] = ("word", name)
         elif (
             name == DATABASE
-            and ahead[0] == "."
-            and ahead[1].strip('"') in _PLACES
-            and ahead[2] == "."
+            and ahead[0] == ahead[2] == "."
             and before != "."
+            and (ahead[1].strip('"') in _PLACES or (clauses[at] == "from" and before in _BEFORE))
         ):
             done[place] = done[words[at + 1]] = ("space", "")
         elif name == "any" and ahead[:3] == ["(", "array", "("] and texts[at + 4 : at + 5] in (["select"], ["with"]):

@@ -192,7 +192,7 @@ class Call:
         user = str(request["user"])
         role = self._role(request, sees_nothing=user == PULSE)
         found = [] if user == PULSE else self.keeper.directory.published(user)
-        sent = ("name", "columns", "comment", "version", "audience")
+        sent = ("name", "columns", "comment", "version", "audience", "schema", "keys")
         tables = [{key: getattr(published, key) for key in sent} for published in found]
         protected = {} if user == PULSE else self.keeper.directory.askable(user)
         wire.send_json(self.connection, {"role": role, "tables": tables, "protected": protected})

@@ -47,7 +47,12 @@ INTERVAL = PgType(1186, "interval", 16, "interval", "T")
 NUMERIC = PgType(1700, "numeric", -1, "numeric", "N")
 UUID = PgType(2950, "uuid", 16, "uuid", "U")
 OID = PgType(26, "oid", 4, "oid", "N")
+INT2VECTOR = PgType(22, "int2vector", -1, "int2vector", "A", INT2)
+OIDVECTOR = PgType(30, "oidvector", -1, "oidvector", "A", OID)
+VECTORS: Final[Mapping[str, PgType]] = {one.name: one for one in (INT2VECTOR, OIDVECTOR)}
+"""Arrays of the catalogue, whose texts are `1 2`. DuckDB has them as lists: `titles` says where one is shown."""
 OTHERS: Final = (
+    *VECTORS.values(),
     PgType(18, "char", 1, '"char"', "S"),
     PgType(19, "name", 64, "name", "S"),
     OID,
@@ -155,6 +160,8 @@ def element_of(kind: str) -> str | None:
 
 def pg_type(kind: str) -> PgType:
     """The type of a column; what PostgreSQL does not have is text."""
+    if kind in VECTORS:
+        return VECTORS[kind]
     element = element_of(kind)
     if element is not None:
         return ARRAYS[element_type(element).oid]

@@ -17,7 +17,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -234,11 +234,12 @@ class QuackServer:
         if flat.upper() in _TRANSACTIONS:
             return "SELECT true AS ok"
         if flat == _SCHEMAS:
-            return "SELECT 'memory' AS catalog_name, 'main' AS schema_name"
+            schemas = {"main", *(told["schema"] for told in session.analyst.shown.tables.values() if told["schema"])}
+            return f"SELECT 'memory' AS catalog_name, unnest({sorted(schemas)}) AS schema_name"
         if flat != _TABLES:
             return None
         rows = [
-            f"('main', {_literal(_created(name, told['columns']))}, 'table')"
+            f"({_literal(told['schema'] or 'main')}, {_literal(_created(name, told))}, 'table')"
             for name, told in session.analyst.shown.tables.items()
         ]
         return f"SELECT * FROM (VALUES {', '.join(rows or ['(NULL, NULL, NULL)'])}) t(schema_name, sql, kind) WHERE sql IS NOT NULL"  # noqa: S608, E501
@@ -349,9 +350,11 @@ def _extension(name: str) -> Path:
     return next(Path(folder).rglob(f"{name}.duckdb_extension"))
 
 
-def _created(name: str, columns: Any) -> str:
-    shown = ", ".join(f"{quote(column)} {kind}" for column, kind in columns)
-    return f"CREATE TABLE {quote(name)}({shown});"
+def _created(name: str, told: Mapping[str, Any]) -> str:
+    shown = ", ".join(f"{quote(column)} {kind}" for column, kind in told["columns"])
+    schema = told["schema"]
+    table = f"{quote(schema)}.{quote(name[len(schema) + 1 :])}" if schema else quote(name)
+    return f"CREATE TABLE {table}({shown});"
 
 
 def _await_answer(port: int) -> None:

@@ -5,7 +5,7 @@ They were read off a real PostgreSQL by `tests/service/postgres_catalogue.py`, i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -18,8 +18,7 @@ SCHEMAS: Final[Mapping[str, str]] = {"pg_catalog": "pgx", "information_schema": 
 _NAMED: Final = {
     **{kind.name: pgtypes.DUCKDB[oid] for oid, kind in pgtypes.BY_OID.items() if oid in pgtypes.DUCKDB},
     "numeric": "DECIMAL(38, 10)",
-    "oidvector": "BIGINT[]",
-    "int2vector": "SMALLINT[]",
+    **{name: f"{pgtypes.DUCKDB[kind.element.oid]}[]" for name, kind in pgtypes.VECTORS.items() if kind.element},
     "xid": "BIGINT",
 }
 """DuckDB's types by the names of PostgreSQL's; all others are texts, or arrays of texts."""
@@ -38,8 +37,19 @@ def duckdb_type(name: str) -> str:
 def relations() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """The types of columns by schema in DuckDB, relation and column."""
     known: dict[str, dict[str, dict[str, str]]] = {name: {} for name in SCHEMAS.values()}
+    for schema, relation, columns in _listed():
+        known[SCHEMAS[schema]][relation] = {name: duckdb_type(kind) for name, kind in columns}
+    return known
+
+
+@cache
+def vectors() -> Mapping[str, str]:
+    """The columns whose types are `pgtypes.VECTORS`, with the names of these."""
+    return {name: kind for _, _, columns in _listed() for name, kind in columns if kind in pgtypes.VECTORS}
+
+
+def _listed() -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
     for line in FILE.read_text(encoding="utf-8").splitlines():
         schema, relation, *columns = line.split()
         pairs = (column.split(":") for column in columns)
-        known[SCHEMAS[schema]][relation] = {name: duckdb_type(kind) for name, kind in pairs}
-    return known
+        yield schema, relation, [(name, kind) for name, kind in pairs]

@@ -10,6 +10,7 @@ from .casts import postfixed
 from .catalogue import FUNCTIONS, RELATIONS
 from .from_postgres import prepared
 from .postgres_functions import SAME_NAMES
+from .relations import vectors
 from .tokens import Token, tokens
 
 _NAMES: Final = frozenset(
@@ -31,6 +32,9 @@ _NUMERIC: Final = "DECIMAL(38, 10)"
 """Of PostgreSQL's numeric without digits, which holds any number: DuckDB's own has three after the point."""
 _TIME: Final = "::TIMETZ::TIME"
 """DuckDB casts a moment to the time in the session's zone so alone, and all else to the same time."""
+_AS_TEXT: Final = frozenset({"text", "varchar"})
+_ENDS_COLUMN: Final = frozenset({"as", ",", "from"})
+_COLUMN_PART: Final = re.compile(r'\w+|"[^"]+"|\.')
 _BYTES: Final = re.compile(r"'\\x((?:[0-9a-fA-F]{2})*)'")
 _LIKE: Final = frozenset({"like", "ilike"})
 _QUANTIFIERS: Final = frozenset({"any", "some", "all"})
@@ -192,6 +196,16 @@ class _Words:
             self._skip(count)
             self.done[-1] = f"pgx.to_regclass({self.done[-1]})"
             return True
+        if inner == "regclass" and self.done and self.done[-1].strip("'").isdigit():
+            self._skip(count)
+            self.done.append("::BIGINT")
+            return True
+        if inner == "regclass" and (ahead[count] in _ENDS_COLUMN or ahead[count : count + 2] == ["::", "text"]):
+            named = self._named()
+            if named:
+                self._skip(count)
+                self.done.append(f"pgx.regclass_name({named})")
+                return True
         if inner == "regtype" and self._is_name() and self._compared() in _TYPE_NUMBERS:
             self._skip(count)
             self.done[-1] = f"pgx.to_regtype({self.done[-1].replace('pg_catalog.', '', 1)})"
@@ -199,6 +213,10 @@ class _Words:
         if inner in _FUNCTION_NAMES and self._is_name() and ahead[count] == "::":
             self._skip(count)
             self.done[-1] = f"pgx.to_regproc({self.done[-1]})"
+            return True
+        if inner in _AS_TEXT and self.done and self.done[-1].strip('"').lower() in vectors():
+            self._skip(count)
+            self.done.append(f"pgx.vector_text({self._named()})")
             return True
         if inner in _NAMES | _TEXTS:
             self._skip(count)
@@ -232,6 +250,13 @@ class _Words:
         """Whether what was cast is the name of a table, or a parameter, and not its number."""
         last = self.done[-1] if self.done else ""
         return _is_parameter(last) or (last.startswith("'") and not last.strip("'").isdigit())
+
+    def _named(self) -> str:
+        """Take back the column that was just written, with the names before it; nothing where it was none."""
+        parts: list[str] = []
+        while self.done and _COLUMN_PART.fullmatch(self.done[-1]) and (not parts or "." in (parts[-1], self.done[-1])):
+            parts.append(self.done.pop())
+        return "".join(reversed(parts))
 
     def _compared(self) -> str:
         """The name of what the last literal is compared with."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from . import pgtypes
 from .directory import Columns
+from .relations import duckdb_type, vectors
 
 _NO_NAME: Final = "?column?"
 _STAR: Final = "*"
@@ -31,6 +32,7 @@ _FUNCTIONS: Final = {
 }
 """Functions of the parse tree that PostgreSQL calls otherwise."""
 _OPERATORS: Final = {"OPERATOR_COALESCE": "coalesce", "ARRAY_CONSTRUCTOR": "array", "GROUPING_FUNCTION": "grouping"}
+_IN_PLACE_OF_CASTS: Final = frozenset({"regclass_name", "vector_text"})
 _SUBQUERIES: Final = {"EXISTS": "exists"}
 
 
@@ -40,32 +42,43 @@ class Titles:
 
     Attributes:
         names: of each; None where DuckDB's own is right, `*` where columns of tables stand.
+        sources: of each that is nothing but a column, the name that this has where it comes from; None of others.
     """
 
     names: tuple[str | None, ...]
+    sources: tuple[str | None, ...]
 
     def of(self, columns: Columns) -> Columns:
-        """The columns, renamed; as they are where it is not known which stand for a `*`."""
+        """The columns, renamed, with PostgreSQL's types of the catalogue; with their names where stars are unclear."""
         stars, more = self.names.count(_STAR), len(columns) - len(self.names)
         if stars > 1 or (more and not stars):
-            return columns
-        names: list[str | None] = []
-        for name in self.names:
-            names += [None] * (more + 1) if name == _STAR else [name]
+            return [(name, _vector(name, kind)) for name, kind in columns]
+        told: list[tuple[str | None, str | None]] = []
+        for name, source in zip(self.names, self.sources, strict=True):
+            told += [(None, None)] * (more + 1) if name == _STAR else [(name, source)]
         return [
-            (known if name is None else pgtypes.pg_type(kind).name if name == _TYPE else name, kind)
-            for name, (known, kind) in zip(names, columns, strict=True)
+            (
+                known if name is None else pgtypes.pg_type(kind).name if name == _TYPE else name,
+                _vector(source or known, kind) if name is None else kind,
+            )
+            for (name, source), (known, kind) in zip(told, columns, strict=True)
         ]
+
+
+def _vector(name: str, kind: str) -> str:
+    """The type of a column of a name, where it is such a column of the catalogue; otherwise what it is in DuckDB."""
+    vector = vectors().get(name.lower())
+    return vector if vector is not None and duckdb_type(vector) == kind else kind
 
 
 def titles(tree: Sequence[Any]) -> Titles | None:
     """The names of the one statement of DuckDB's parse tree; None where they are DuckDB's."""
-    names = tuple(_names(tree[0].get("node"))) if tree else ()
-    return Titles(names) if names else None
+    found = tuple(_names(tree[0].get("node"))) if tree else ()
+    return Titles(tuple(name for name, _ in found), tuple(source for _, source in found)) if found else None
 
 
-def _names(node: Any) -> Iterator[str | None]:
-    """The names of a SELECT, or of the first one of a UNION."""
+def _names(node: Any) -> Iterator[tuple[str | None, str | None]]:
+    """The names of a SELECT, or of the first one of a UNION, each with its source."""
     table, expressions = _selected(node)
     if table.get("type") in ("EXPRESSION_LIST", "SHOW_REF"):
         return
@@ -73,9 +86,11 @@ def _names(node: Any) -> Iterator[str | None]:
         if expression.get("class") == "STAR" and table.get("type") == "SUBQUERY" and not table["column_name_alias"]:
             yield from _names(table["subquery"].get("node"))
         elif expression.get("class") == "STAR":
-            yield _STAR
+            yield _STAR, None
+        elif expression.get("class") == "COLUMN_REF":
+            yield None, _own_name(expression)
         else:
-            yield None if expression.get("alias") or expression.get("class") == "COLUMN_REF" else _name(expression)
+            yield None if expression.get("alias") else _name(expression), None
 
 
 def _selected(node: Any) -> tuple[dict[str, Any], Sequence[Any]]:
@@ -108,6 +123,9 @@ def _inside(expression: Any) -> Any:
         return None if _is_boolean(expression) else expression["child" if kind == "CAST" else "else_expr"]
     if kind == "COLLATE":
         return expression["child"]
+    if kind == "FUNCTION" and expression.get("function_name") in _IN_PLACE_OF_CASTS:
+        given = [*expression.get("children", ()), *(one["expression"] for one in expression.get("arguments", ()))]
+        return given[0] if given else None
     if form in ("ARRAY_EXTRACT", "ARRAY_SLICE"):
         return expression["children"][0]
     first = _first_of(expression)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dpsql.api import analyst, owner_door
@@ -77,6 +77,8 @@ class _Published:
     comment: str
     version: str
     audience: str
+    schema: str
+    keys: list[dict[str, Any]]
     reader: analyst.Analyst
 
     def read(self) -> Any:
@@ -133,7 +135,8 @@ class Users:
         found: list[Published] = []
         for one in reader.published():
             comment = "; ".join(text for text in (one.comment, one.guarantee, f"made by {one.mechanism}") if text)
-            found.append(_Published(one.name, list(one.columns), comment, one.version, one.audience, reader))
+            about = one.version, one.audience, one.schema, [asdict(key) for key in one.keys]
+            found.append(_Published(one.name, list(one.columns), comment, *about, reader))
         return found
 
     def askable(self, user: str) -> dict[str, list[tuple[str, str, str]]]:

@@ -16,6 +16,8 @@ class Typed:
     comment: str = "Every type: it's made, not measured"
     version: str = "1"
     audience: str = "all"
+    schema: str = ""
+    keys: tuple = ()
 
     def read(self):
         cursor = self.database.connection.cursor()

@@ -1,4 +1,7 @@
-"""Released tables that their owner shows to users, under names; every change is an event of the ledger."""
+"""Released tables that their owner shows to users, under names; every change is an event of the ledger.
+
+The name of a linked release is that of a schema, which has all its tables. They are shown and hidden together.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,21 @@ from typing import Any, Final
 from dpsql.books.ledger import ledger
 from dpsql.books.ledger.store import Books
 from dpsql.books.people.people import SINCE_ACCEPTED, Person, active, require_person
-from dpsql.books.releases.releases import Entry
+from dpsql.books.releases.keys import own_names
+from dpsql.books.releases.releases import Entry, find_releases
+from dpsql.books.releases.schema import replace_schema
 from dpsql.core.names import fold
 from dpsql.errors import BooksError, InvalidArgument, UnknownName
 
 AUDIENCES: Final = ("analysts", "everyone")
 LONGEST_COMMENT: Final = 2000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_RESERVED: Final = frozenset({"main", "temp", "system", "memory", "information_schema", "pgx", "pgi"})
+"""Schemas and databases that each process of a user has; those that begin with dpsql or pg_ are so, too."""
+_LAST: Final = """
+    SELECT arg_max(content->>'$.release', number) FROM dpsql.event
+    WHERE (content->>'$.kind') = 'show' AND lower(content->>'$.name') = lower($name)
+"""
 _LISTED: Final = "SELECT name, release, audience, people, comment FROM dpsql.shown ORDER BY name"
 _EVENTS: Final = f"""
     SELECT content->>'$.name', arg_max(content, number) FROM dpsql.event
@@ -27,10 +38,10 @@ _EVENTS: Final = f"""
 
 @dataclass(frozen=True)
 class Shown:
-    """A released table as users see it.
+    """A released table as users see it, or all tables of a linked release.
 
     Attributes:
-        name: under which it is shown.
+        name: under which it is shown; of a linked release the schema of its tables.
         release: the ledger's number of the release whose rows it has.
         audience: `analysts`, `everyone` (readers too), or `users`.
         people: the names of those users.
@@ -53,10 +64,14 @@ class Shown:
 def show(books: Books, entry: Entry, name: str, audience: str | Sequence[str], comment: str) -> Shown:
     """Inside a transaction: show a release to users; a name that is shown already gets the new release.
 
+    The tables of a linked release are made in a schema of the database, too, in place of those that were published
+    under that name before.
+
     Raises:
-        InvalidArgument: the name is none, the release has no published rows, the audience is none, or the comment is
-            long.
+        InvalidArgument: the name is none, the release has no published rows, the audience is none, the comment is
+            long, or the schema has a table of another kind.
         UnknownName: there is no active user of a name in the audience.
+        DpsqlError: DuckDB cannot make the tables; says why.
     """
     if not _NAME.fullmatch(name):
         raise InvalidArgument(
@@ -70,8 +85,32 @@ def show(books: Books, entry: Entry, name: str, audience: str | Sequence[str], c
         if fold(other.name) == fold(name) and other.name != name:
             raise InvalidArgument(f"name is {name!r}, and {other.name!r} is shown already: give another name")
     found = Shown(name, entry.number, *_audience(books, audience), comment)
+    if entry.linked is not None:
+        _check_schema(name)
+        replace_schema(books, _last(books, name), entry, name)
     _write(books, found)
     return found
+
+
+def _check_schema(name: str) -> None:
+    if fold(name) in _RESERVED or fold(name).startswith(("dpsql", "pg_")):
+        raise InvalidArgument(
+            f"name is {name!r}, a schema that every database of the service has: give another one, such as 'synthetic'"
+        )
+
+
+def _last(books: Books, name: str) -> Entry | None:
+    """The linked release that was shown under a name last, also where it is hidden by now."""
+    ((number,),) = books.run(_LAST, {"name": name})
+    entries = [] if number is None else find_releases(books, str(number))
+    return next((one for one in entries if str(one.number) == number and one.tables and one.rows is not None), None)
+
+
+def tables_of(one: Shown, entry: Entry) -> dict[str, int]:
+    """The tables that are shown by their names, with the places that they have in their release."""
+    if entry.linked is None:
+        return {one.name: 0}
+    return {f"{one.name}.{name}": place for place, name in enumerate(own_names(entry))}
 
 
 def _audience(books: Books, audience: str | Sequence[str]) -> tuple[str, tuple[str, ...]]:

@@ -369,9 +369,14 @@ def digest_of_rows(books: Books, entry: Entry) -> str | None:
         return None
     digests = []
     for place in range(max(1, len(entry.tables))):
-        table = rows_table(books.catalog, entry, place).sql(dialect="duckdb")
-        digests.append(str(books.cursor.execute(_ROWS.format(table=table)).fetchall()[0][0]))
+        digests.append(digest_of_table(books, rows_table(books.catalog, entry, place)))
     return digests[0] if len(digests) == 1 else _digest(digests)
+
+
+def digest_of_table(books: Books, table: exp.Table) -> str:
+    """Of the rows of a table, in whatever order."""
+    sql = _ROWS.format(table=table.sql(dialect="duckdb"))
+    return str(books.cursor.execute(sql).fetchall()[0][0])
 
 
 def digest_of_published(report: Any, rows: str | None) -> str:

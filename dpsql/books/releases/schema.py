@@ -1,18 +1,22 @@
-"""The tables of a linked release as tables of a schema, with PRIMARY and FOREIGN KEYs, all or none.
-
-A FOREIGN KEY needs columns that no two rows share, so where a link's are not so it has none.
-"""
+"""The tables of a linked release as tables of a schema, with PRIMARY and FOREIGN KEYs, all or none."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
 
 import duckdb
 from sqlglot import exp
 
 from dpsql.books.ledger.store import Books
-from dpsql.books.releases.releases import Entry, ReleasedTable, rows_table
+from dpsql.books.releases.keys import keys_of, own_names
+from dpsql.books.releases.releases import Entry, digest_of_table, rows_table
 from dpsql.core.names import fold, quote, shorten
-from dpsql.engines.duckdb.names import split_name
 from dpsql.errors import BooksError, DpsqlError, InvalidArgument
+
+_WORDS: Final = {"primary": "PRIMARY KEY", "unique": "UNIQUE", "foreign": "FOREIGN KEY"}
+_ADVICE: Final = "drop or rename it, or give another name"
 
 
 def write_schema(books: Books, entry: Entry, schema: str) -> list[tuple[str, int]]:
@@ -30,33 +34,96 @@ def write_schema(books: Books, entry: Entry, schema: str) -> list[tuple[str, int
         InvalidArgument: the release is of one table, or a table is there already.
         DpsqlError: DuckDB cannot make them; says why.
     """
+    _check(entry, schema)
+    return books.transaction(lambda: _write(books, entry, schema))
+
+
+def replace_schema(books: Books, before: Entry | None, entry: Entry, schema: str) -> None:
+    """Inside a transaction: the same, in place of the tables of an earlier release, which nobody has changed.
+
+    Args:
+        books: of the database.
+        before: whose tables may be there.
+        entry: the release, published.
+        schema: its name.
+
+    Raises:
+        InvalidArgument: see `write_schema`; or a table is there that holds something else.
+        DpsqlError: DuckDB cannot make them; says why.
+    """
+    _check(entry, schema)
+    there = _tables(books, schema)
+    places = {name.lower(): place for place, name in enumerate(own_names(before))} if before is not None else {}
+    copies = [name for name in there if before is not None and name.lower() in places]
+    for name in there:
+        place = places.get(name.lower())
+        if place is None or before is None:
+            if name.lower() in {own.lower() for own in own_names(entry)}:
+                raise InvalidArgument(f"{_there(schema, name)} is there already: {_ADVICE}")
+        elif digest_of_table(books, _made(books, schema, name)) != digest_of_table(
+            books, rows_table(books.catalog, before, place)
+        ):
+            raise InvalidArgument(f"{_there(schema, name)} holds other rows than release {before.number}: {_ADVICE}")
+    if before is not None and before.number == entry.number and len(copies) == len(places):
+        return
+    with _own_words(schema):
+        for name in sorted(copies, key=lambda name: places[name.lower()], reverse=True):
+            books.cursor.execute(f"DROP TABLE {_made(books, schema, name).sql(dialect='duckdb')}")
+    _write(books, entry, schema)
+
+
+def _there(schema: str, name: str) -> str:
+    return f"schema is {shorten(schema)!r}, where a table {shorten(name)!r}"
+
+
+def _check(entry: Entry, schema: str) -> None:
     if not entry.tables:
         raise InvalidArgument(f"{entry.called} is of one table: a schema is made of a release with linked := true")
     if not schema or fold(schema) in ("dpsql", "main", "information_schema", "pg_catalog"):
         raise InvalidArgument(f"schema is {shorten(schema)!r}: give the name of a new schema, such as 'synthetic'")
-    cursor, home = books.cursor, f"{quote(books.catalog)}.{quote(schema)}"
-    names = {released.table: (split_name(released.table) or (released.table,))[-1] for released in entry.tables}
-    if len({name.lower() for name in names.values()}) < len(names):
-        raise InvalidArgument(f"two tables of {entry.called} have one name in different schemas: copy them one by one")
+    own_names(entry)
+
+
+def _write(books: Books, entry: Entry, schema: str) -> list[tuple[str, int]]:
+    cursor, home, names = books.cursor, f"{quote(books.catalog)}.{quote(schema)}", own_names(entry)
     try:
-        cursor.execute("BEGIN")
-        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {home}")
-        cursor.execute(f"USE {home}")  # where DuckDB 1.5 looks for the table that a FOREIGN KEY names
-        for place, released in enumerate(entry.tables):
-            table, rows = f"{home}.{quote(names[released.table])}", _rows(books, entry, place)
-            cursor.execute(f"CREATE TABLE {table} ({', '.join(_parts(books, entry, place, released, names))})")
-            cursor.execute(f"INSERT INTO {table} FROM {rows}")
-        cursor.execute("COMMIT")
-    except duckdb.Error as error:  # what is in these tables was released, so its text may be shown
-        _roll_back(cursor)
-        raise DpsqlError(f"the schema {shorten(schema)!r} was not made: {error}") from None
+        with _own_words(schema):
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {home}")
+            cursor.execute(f"USE {home}")  # where DuckDB 1.5 looks for the table that a FOREIGN KEY names
+            for place, name in enumerate(names):
+                cursor.execute(f"CREATE TABLE {home}.{quote(name)} ({', '.join(_parts(books, entry, place))})")
+                rows = rows_table(books.catalog, entry, place).sql(dialect="duckdb")
+                cursor.execute(f"INSERT INTO {home}.{quote(name)} FROM {rows}")
     finally:
-        cursor.execute("RESET SESSION search_path")
-    for place, released in enumerate(entry.tables):
-        made = exp.table_(names[released.table], db=schema, catalog=books.catalog, quoted=True)
-        if _count(books, made) != _count(books, rows_table(books.catalog, entry, place)):
-            raise BooksError(f"DuckDB did not write every row of {released.table!r}: drop the schema and call it again")
-    return [(names[released.table], released.rows) for released in entry.tables]
+        with suppress(duckdb.Error):  # in a transaction that failed; who rolls it back closes the connection, too
+            cursor.execute("RESET SESSION search_path")
+    for place, name in enumerate(names):
+        if _count(books, _made(books, schema, name)) != _count(books, rows_table(books.catalog, entry, place)):
+            raise BooksError(f"DuckDB did not write every row of {name!r}, so nothing was made: call it again")
+    return [(name, released.rows) for name, released in zip(names, entry.tables, strict=True)]
+
+
+@contextmanager
+def _own_words(schema: str) -> Iterator[None]:
+    """Says what DuckDB could not make: what is in these tables was released, so its text may be shown."""
+    try:
+        yield
+    except duckdb.TransactionException:  # another session's: the transaction is tried again
+        raise
+    except duckdb.Error as error:
+        raise DpsqlError(f"the schema {shorten(schema)!r} was not made: {error}") from None
+
+
+def _tables(books: Books, schema: str) -> list[str]:
+    sql = (
+        "SELECT table_name FROM duckdb_tables() WHERE database_name = $catalog AND lower(schema_name) = lower($schema)"
+    )
+    given = {"catalog": books.catalog, "schema": schema}
+    return [name for (name,) in books.cursor.execute(sql, given).fetchall()]
+
+
+def _made(books: Books, schema: str, name: str) -> exp.Table:
+    return exp.table_(name, db=schema, catalog=books.catalog, quoted=True)
 
 
 def _count(books: Books, table: exp.Table) -> int:
@@ -64,33 +131,16 @@ def _count(books: Books, table: exp.Table) -> int:
     return int(books.cursor.execute(count).fetchall()[0][0])
 
 
-def _rows(books: Books, entry: Entry, place: int) -> str:
-    return rows_table(books.catalog, entry, place).sql(dialect="duckdb")
-
-
-def _parts(books: Books, entry: Entry, place: int, released: ReleasedTable, names: dict[str, str]) -> list[str]:
+def _parts(books: Books, entry: Entry, place: int) -> list[str]:
     """The columns and constraints of a table."""
     described = exp.Describe(this=rows_table(books.catalog, entry, place)).sql(dialect="duckdb")
     columns = books.cursor.execute(described).fetchall()
     parts = [f"{quote(name)} {kind}" for name, kind, *_ in columns]
-    if released.primary:
-        parts.append(f"PRIMARY KEY ({_listed(released.primary)})")
-    for other in released.unique:
-        if {*other} != {*released.primary}:
-            parts.append(f"UNIQUE ({_listed(other)})")
-    above = next((one for one in entry.tables if one.table == released.parent), None)
-    if above is not None and any({*released.references} == {*one} for one in (above.primary, *above.unique)):
-        named = f"{quote(names[above.table])} ({_listed(released.references)})"
-        parts.append(f"FOREIGN KEY ({_listed(released.key)}) REFERENCES {named}")
+    for key in keys_of(entry, place):
+        above = f" REFERENCES {quote(key.table)} ({_listed(key.references)})" if key.table else ""
+        parts.append(f"{_WORDS[key.kind]} ({_listed(key.columns)}){above}")
     return parts
 
 
 def _listed(columns: tuple[str, ...]) -> str:
     return ", ".join(map(quote, columns))
-
-
-def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
-    try:
-        cursor.execute("ROLLBACK")
-    except duckdb.Error:  # none is open
-        return

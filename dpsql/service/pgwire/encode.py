@@ -28,6 +28,8 @@ BINARY: Final = frozenset({*_NUMBERS, *_MOMENTS, 17, 25, 1186, 1266, 1700, 2950}
 """Types with a binary format here; the protocol has no way to send others than as they are asked for."""
 _BARE: Final = frozenset({16, 20, 21, 23, 26, 700, 701, 1083, 1266, 1700, 2950})
 """Types whose texts need no quotes in an array."""
+_ELEMENTS: Final = {pgtypes.INT2VECTOR.name: "SMALLINT", pgtypes.OIDVECTOR.name: "UINTEGER"}
+"""Of vectors, in DuckDB."""
 
 
 def text_of(column: str, kind: str) -> str:
@@ -35,6 +37,8 @@ def text_of(column: str, kind: str) -> str:
     element = pgtypes.element_of(kind)
     if element is not None:
         return _array_text(column, element)
+    if kind in pgtypes.VECTORS:
+        return f"translate(CAST({column} AS VARCHAR), '[],', '')"
     oid = pgtypes.pg_type(kind).oid
     if oid == pgtypes.BOOL.oid:
         return f"CASE WHEN {column} THEN 't' WHEN NOT {column} THEN 'f' END"
@@ -88,6 +92,8 @@ def binary_of(column: str, kind: str) -> str:
     element = pgtypes.element_of(kind)
     if element is not None:
         return f"list_transform(CAST({column} AS {element}[]), lambda x: {binary_of('x', element)})"
+    if kind in pgtypes.VECTORS:
+        return f"CAST({column} AS {_ELEMENTS[kind]}[])"
     oid = pgtypes.pg_type(kind).oid
     casts = {
         20: "BIGINT",
@@ -135,6 +141,8 @@ def binary(values: Any, kind: str, oid: int = 0) -> Column:
     element = pgtypes.element_of(kind)
     if element is not None:
         return _arrays(values, element)
+    if kind in _ELEMENTS:
+        return _arrays(values, _ELEMENTS[kind], vector=True)
     oid = oid or pgtypes.pg_type(kind).oid
     if oid in (17, 25) or oid not in BINARY:
         return texts(values)
@@ -173,8 +181,11 @@ def _moments(values: Any, oid: int) -> np.ndarray[Any, Any]:
     return shown.astype(numbers.dtype.newbyteorder(">"))
 
 
-def _arrays(values: Any, element: str) -> Column:
-    """Of an Arrow array of lists: how many dimensions, whether there are NULLs, the type, the length, the elements."""
+def _arrays(values: Any, element: str, *, vector: bool = False) -> Column:
+    """Of an Arrow array of lists: how many dimensions, whether there are NULLs, the type, the length, the elements.
+
+    A vector counts from 0, and has a dimension where it is empty, too.
+    """
     oid = pgtypes.element_type(element).oid
     flat = binary(values.flatten(), element, oid)
     raw, widths = flat.data.tobytes(), flat.lengths.tolist()
@@ -190,8 +201,9 @@ def _arrays(values: Any, element: str) -> Column:
             parts.append(struct.pack("!i", width) + raw[place : place + max(width, 0)])
             nulls, place = nulls or width < 0, place + max(width, 0)
         item += count
-        head = struct.pack("!iiI", 1 if count else 0, nulls, oid)
-        found.append(head + (struct.pack("!ii", count, 1) if count else b"") + b"".join(parts))
+        shaped = bool(count) or vector
+        head = struct.pack("!iiI", shaped, nulls, oid)
+        found.append(head + (struct.pack("!ii", count, not vector) if shaped else b"") + b"".join(parts))
     return texts(pa.array(found, pa.large_binary()))
 
 
