@@ -93,8 +93,7 @@ def test_every_type_of_duckdb_is_here():
 @pytest.fixture(scope="module")
 def typed(tmp_path_factory):
     shown = ", ".join(f"{expression} AS {name}" for name, expression in columns()[0].items())
-    empty = ", ".join(f"NULL AS {name}" for name in columns()[0])
-    table = f"{MOOD} CREATE TABLE shown AS SELECT {shown}; INSERT INTO shown SELECT {empty}"
+    table = f"{MOOD} CREATE TABLE shown AS SELECT {shown}; INSERT INTO shown DEFAULT VALUES"
     with serving(tmp_path_factory.mktemp("typed"), shown=table) as found:
         yield found
 
