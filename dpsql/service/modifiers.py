@@ -65,6 +65,8 @@ class _Walk:
         self._words = [found[place] for place in self._places]
         self._texts = [text.lower() for _, text in self._words]
         self._operands = Operands(self._words)
+        self._has_blanks = any(kind == "text" and text.endswith(" '") for kind, text in self._words)
+        """Whether a text has blanks at its end, which count in no comparison with a char."""
         self._before: defaultdict[int, list[Token]] = defaultdict(list)
         self._instead: dict[int, list[Token]] = {}
 
@@ -113,7 +115,7 @@ class _Walk:
             written = TypeWords("interval", fields.modifiers, fields.fields, 0, end + fields.end - 1, "interval")
             end = written.end
         self._operands.start = at
-        if written.modifiers is None and not written.fields and written.name != "numeric":
+        if written.modifiers is None and not written.fields and written.name not in ("numeric", "float"):
             return end
         self._instead.update({place: [] for place in range(at, end)})
         self._instead[text] = [("space", " "), self._words[text]]
@@ -151,6 +153,8 @@ class _Walk:
             numbers = f"({', '.join(map(str, written.modifiers))})" if written.modifiers else ""
             self._replace(written, sign, first, [("word", f"numeric{numbers}")])
             return
+        if name in _MODIFIED and self._at(written.end) == "(" and literal < 0:
+            raise NotAllowed(f"{spelled}: write numbers in the parentheses behind it")
         if (written.modifiers is None and not written.fields) or name in _DUCKDBS:
             return
         if name not in _MODIFIED or name == "timetz":
@@ -221,7 +225,7 @@ class _Walk:
                 return "as_bpchar_value"
             if self._is_column(low, high, self._operands.depth - (start - low)):
                 return "as_bpchar"
-            if literal >= 0 and self._is_full(literal, length) and not self._is_by_blanks(low, high):
+            if literal >= 0 and self._is_full(literal, length) and not self._has_blanks:
                 return "as_bpchar"
         raise NotAllowed(
             f"{written.spelled} is served as a column of the outermost SELECT, compared with a text, or cast on: "
@@ -240,11 +244,6 @@ class _Walk:
         text = self._words[literal][1]
         inner = text[1:-1].replace("''", "'")
         return text[:1] == "'" and len(inner) == length and inner[-1:] != " "
-
-    def _is_by_blanks(self, low: int, high: int) -> bool:
-        """Whether a text with blanks at its end stands near, whose blanks count in no comparison."""
-        near = [self._at(at) for at in (*range(low - 4, low), *range(high + 1, high + 5))]
-        return any(text.endswith(" '") for text in near)
 
     def _is_compared(self, low: int, high: int) -> bool:
         """Whether it is compared with a text without blanks at its end, and with nothing else around."""
