@@ -143,8 +143,15 @@ class Analysis:
 
     def _fetch(self, user: Login, name: str, told: Mapping[str, Any]) -> None:
         columns = [(column, kind) for column, kind in told["columns"]]
-        with self._calls.read(user, name, told["version"]) as rows:
-            self._create(f"main.{quote(name)}", columns, rows)
+        try:
+            with self._calls.read(user, name, told["version"]) as rows:
+                self._create(f"main.{quote(name)}", columns, rows, is_checked=True)
+        except (
+            duckdb.ConversionException,
+            duckdb.InvalidInputException,
+        ):  # a value whose text DuckDB does not read again keeps nobody out
+            with self._calls.read(user, name, told["version"]) as rows:
+                self._create(f"main.{quote(name)}", arrow.as_texts(columns), rows)
         comment = str(told["comment"]).replace("'", "''")
         self._connection.execute(f"COMMENT ON TABLE main.{quote(name)} IS '{comment}'")
 
@@ -162,9 +169,10 @@ class Analysis:
         with self._lock, suppress(duckdb.Error):
             self._connection.execute(f"DROP TABLE IF EXISTS {name}")
 
-    def _create(self, name: str, columns: Columns, rows: Any) -> None:
+    def _create(self, name: str, columns: Columns, rows: Any, *, is_checked: bool = False) -> None:
         with self._registered(rows) as relation:
-            self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS {arrow.received(relation, columns)}")
+            query = arrow.received(relation, columns, is_checked=is_checked)
+            self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
 
     @contextmanager
     def _registered(self, rows: Any) -> Iterator[str]:

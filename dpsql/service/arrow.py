@@ -41,12 +41,25 @@ def sent(query: str, columns: Sequence[tuple[str, str]]) -> str:
     return f"SELECT {', '.join(shown)} FROM ({query}\n) AS sent({', '.join(names)})"  # noqa: S608 - names of our own
 
 
-def received(relation: str, columns: Columns) -> str:
-    """The query that makes of such rows the columns that they were; what DuckDB cannot read again stays a text."""
+def as_texts(columns: Columns) -> Columns:
+    """The columns, as texts where they go as texts: for values that DuckDB does not read again, such as `{'}'=1}`."""
+    return [(name, kind if _PLAIN.fullmatch(_carried(kind)) else "VARCHAR") for name, kind in columns]
+
+
+def received(relation: str, columns: Columns, *, is_checked: bool = False) -> str:
+    """The query that makes of such rows the columns that they were; what DuckDB cannot read again stays a text.
+
+    Args:
+        relation: the rows.
+        columns: of the result.
+        is_checked: whether a value fails that has another text than it had, such as one that lost a tab.
+    """
     shown = []
     for number, (name, kind) in enumerate(unique(columns)):
         carried = _carried(kind)
         value = f"CAST(c{number} AS {carried})"
+        if is_checked and not _PLAIN.fullmatch(carried):
+            value = f"CASE WHEN {value}::VARCHAR IS DISTINCT FROM c{number} THEN error('another text') ELSE {value} END"
         is_text = kind != "JSON" and carried == "VARCHAR"
         shown.append(f"{value if is_text or carried == kind else f'CAST({value} AS {kind})'} AS {quote(name)}")
     return f"SELECT {', '.join(shown)} FROM {relation}"  # noqa: S608 - names of our own, quoted; types are DuckDB's

@@ -59,6 +59,11 @@ IN_NO_TABLE = {"NULL": "NULL", "TYPE": "get_type(1)"}
 """Types of expressions that no column of a table has."""
 
 
+ODD = "MAP {'}': '10:00:00+15:59:59'::TIMETZ}"
+TABS = "{'a': [chr(9)]}"
+"""DuckDB 1.5 does not read the text of the first again, and loses the tab of the second."""
+
+
 def is_there(expression):
     """Whether a file of this DuckDB holds it: 1.5 stores no VARIANT in files of the version that it writes."""
     return not ("VARIANT" in expression and duckdb.__version__ < "2")
@@ -94,6 +99,7 @@ def test_every_type_of_duckdb_is_here():
 def typed(tmp_path_factory):
     shown = ", ".join(f"{expression} AS {name}" for name, expression in columns()[0].items())
     table = f"{MOOD} CREATE TABLE shown AS SELECT {shown}; INSERT INTO shown DEFAULT VALUES"
+    table += f"; CREATE TABLE odd AS SELECT {ODD} AS m; CREATE TABLE tabs AS SELECT {TABS} AS m"
     with serving(tmp_path_factory.mktemp("typed"), shown=table) as found:
         yield found
 
@@ -157,3 +163,10 @@ def test_what_went_comes_back(typed):
                 came += 1
                 assert text == texts[name], expression
         assert came > 100
+
+
+def test_a_value_that_cannot_be_read_again_keeps_nobody_out(typed):
+    with psycopg.connect(typed.dsn(), autocommit=True) as connection, duckdb.connect() as local:
+        for name, value in (("odd", ODD), ("tabs", TABS)):
+            there = local.execute(f"SELECT ({value})::VARCHAR").fetchall()
+            assert connection.execute(f"SELECT m::text FROM {name}").fetchall() == there
