@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -65,6 +65,14 @@ def lock(connection: duckdb.DuckDBPyConnection) -> None:
         except duckdb.Error:
             if statement not in _FREE:
                 raise
+
+
+class _Unreadable(Exception):
+    """A table has a value whose text DuckDB does not read again."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self.table = table
 
 
 class Analysis:
@@ -142,6 +150,17 @@ class Analysis:
 
     def _change(self, user: Login, schema: str, tables: Mapping[str, Mapping[str, Any]]) -> None:
         """Have other tables in a schema, all or none, and their keys with them."""
+        plain: set[str] = set()
+        while True:
+            try:
+                return self._try_change(user, schema, tables, plain)
+            except _Unreadable as error:  # nobody is kept out by it
+                plain.add(error.table)
+
+    def _try_change(
+        self, user: Login, schema: str, tables: Mapping[str, Mapping[str, Any]], plain: Container[str]
+    ) -> None:
+        """See `_change`; of the tables in `plain` what travels as a text stays one."""
         before = self._schemas.get(schema, {})
         self._connection.execute("BEGIN")
         try:
@@ -152,7 +171,7 @@ class Analysis:
                 self._connection.execute(f"DROP TABLE IF EXISTS {quote(schema)}.{quote(_bare(schema, name))}")
             for name, told in tables.items():
                 if before.get(name) != told["version"]:
-                    self._fetch(user, name, told, f"{quote(schema)}.{quote(_bare(schema, name))}")
+                    self._fetch(user, name, told, f"{quote(schema)}.{quote(_bare(schema, name))}", name in plain)
             if schema != _MAIN:
                 own = {_bare(schema, name): told for name, told in tables.items()}
                 oids = dict(self._connection.execute(catalogue.OIDS, [schema]).fetchall())
@@ -166,10 +185,15 @@ class Analysis:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _fetch(self, user: Login, name: str, told: Mapping[str, Any], table: str) -> None:
+    def _fetch(self, user: Login, name: str, told: Mapping[str, Any], table: str, is_plain: bool) -> None:
         columns = [(column, kind) for column, kind in told["columns"]]
         with self._calls.read(user, name, told["version"]) as rows:
-            self._create(table, columns, rows)
+            try:
+                self._create(table, arrow.as_texts(columns) if is_plain else columns, rows, is_checked=not is_plain)
+            except (duckdb.ConversionException, duckdb.InvalidInputException):
+                if is_plain:
+                    raise
+                raise _Unreadable(name) from None
         for column in keys.not_null(told):
             self._connection.execute(f"ALTER TABLE {table} ALTER {quote(column)} SET NOT NULL")
         comment = str(told["comment"]).replace("'", "''")
@@ -189,9 +213,10 @@ class Analysis:
         with self._lock, suppress(duckdb.Error):
             self._connection.execute(f"DROP TABLE IF EXISTS {name}")
 
-    def _create(self, name: str, columns: Columns, rows: Any) -> None:
+    def _create(self, name: str, columns: Columns, rows: Any, *, is_checked: bool = False) -> None:
         with self._registered(rows) as relation:
-            self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS {arrow.received(relation, columns)}")
+            query = arrow.received(relation, columns, is_checked=is_checked)
+            self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
 
     @contextmanager
     def _registered(self, rows: Any) -> Iterator[str]:

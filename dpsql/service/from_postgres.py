@@ -8,11 +8,13 @@ CAST(CAST(x AS REGCLASS) AS OID)     pgx.to_regclass(CAST(x AS REGCLASS))
 p.oid = t.typreceive                 … t.typreceive_oid: it is a name and a number in PostgreSQL
 FROM t AS at                         … AS "at": before TIME alone it is a word of the language there
 substring(t FROM 'a(.)')             pgx.substring_matching(t, 'a(.)'): a pattern, and no number
+date '0044-03-15 BC'                 date '0044-03-15 (BC)': DuckDB 2.0 reads the year as one after Christ
 extract(second FROM t)               pgx.extract_second(t), which has parts of seconds, and other parts likewise
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from .tokens import Token
@@ -47,6 +49,8 @@ _ROWS: Final = frozenset({"generate_series", "string_to_array", "unnest"})
 _SECONDS: Final = frozenset({"second", "seconds", "sec", "secs", "s"})
 _MILLISECONDS: Final = frozenset({"millisecond", "milliseconds", "msec", "msecs", "ms"})
 """Parts of a time, as both spell them."""
+_MOMENTS: Final = frozenset({"date", "timestamp", "timestamptz"})
+_BEFORE_CHRIST: Final = re.compile(r"'\s*(\d+-\d+-\d+)([ T][-+\d:.]+)?\s*BC\s*'", re.ASCII | re.IGNORECASE)
 _COMPARED: Final = frozenset({"=", "!", "<", ">"})
 
 
@@ -80,6 +84,8 @@ def prepared(found: list[Token]) -> list[Token]:
             last = closing[at + 1]
             done[place] = ("word", "pgx.to_regclass")
             done[words[last - 2]] = done[words[last - 1]] = ("space", " ")
+        elif kind == "text" and (moment := _BEFORE_CHRIST.fullmatch(text)) and _is_moment(texts, at):
+            done[place] = (kind, f"'{moment[1]} (BC){moment[2] or ''}'")
         elif name == "at" and kind == "word" and ahead[0] not in ("time", "local"):
             done[place] = ("quoted", '"at"')
         elif name == "substring" and kind == "word" and ahead[0] == "(":
@@ -89,6 +95,17 @@ def prepared(found: list[Token]) -> list[Token]:
         elif name in PROCEDURES and kind == "word" and _is_number(texts, at):
             done[place] = ("word", f"{name}{AS_NUMBER}")
     return done
+
+
+def _is_moment(texts: list[str], at: int) -> bool:
+    """Whether a text is cast to a date or a moment, or stands behind such a type."""
+    before, behind = texts[max(at - 6, 0) : at], texts[at + 1 : at + 4]
+    casts = behind[:1] in (["::"], ["as"]) and not _MOMENTS.isdisjoint(word.strip('"') for word in behind[1:])
+    return (
+        casts
+        or before[-1:] in (["date"], ["timestamp"], ["timestamptz"], ["zone"])
+        or before[-4:-2] == ["timestamp", "("]
+    )
 
 
 def _closing(found: list[Token], words: list[int]) -> dict[int, int]:

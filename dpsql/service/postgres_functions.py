@@ -76,8 +76,50 @@ _LAZY: Final = r"[*+?}]\?"
 """Of a pattern that takes as little as it can: in PostgreSQL its first such sign counts for all of it."""
 _MICROSECONDS: Final = "date_part('microsecond', x)::DECIMAL(18, 0)"
 """Of a second and its parts: DuckDB's own second has no parts, PostgreSQL's has."""
+_ROUNDED: Final = (
+    "CASE WHEN {0} >= 0 THEN ({0} + s // 2) // s * s ELSE -((s // 2 - {0}) // s * s) END"  # a half goes away from zero
+)
+_SINCE_2000: Final = "(epoch_us(t) - 946684800000000)"
+"""PostgreSQL's microseconds, of which it rounds halves away from their zero."""
+_OF_DAY: Final = "date_diff('microsecond', TIME '00:00', t)"
+_OF_INTERVAL: Final = (
+    "((datepart('hour', t) * 3600 + datepart('minute', t) * 60)::BIGINT * 1000000 + datepart('microsecond', t))"
+)
+
+
+def _moment(maker: str) -> str:
+    """A moment in whole parts of a second, each of which is s microseconds."""
+    rounded = f"{maker}(946684800000000 + {_ROUNDED.format(_SINCE_2000)})"
+    return f"CASE WHEN isfinite(t) THEN {rounded} ELSE t END"
+
+
+_TIME_OF_DAY: Final = (
+    f"CASE WHEN ({_OF_DAY} + s // 2) // s * s >= 86400000000 THEN TIME '24:00:00' "
+    f"ELSE TIME '00:00' + to_microseconds(({_OF_DAY} + s // 2) // s * s) END"
+)
+_INTERVAL: Final = (
+    "to_months(((datepart('year', t) * 12 + datepart('month', t)) // m * m)::INTEGER) + "
+    "to_days((datepart('day', t) * d)::INTEGER) + to_microseconds(CASE WHEN h = 0 THEN 0 WHEN h > 1 THEN "
+    f"{_OF_INTERVAL} // greatest(h, 1) * h ELSE {_ROUNDED.format(_OF_INTERVAL)} END)"
+)
+_OF_MOMENTS: Final = (
+    ("timestamp", _moment("make_timestamp")),
+    ("timestamptz", _moment("make_timestamptz")),
+    ("time", _TIME_OF_DAY),
+)
+MODIFIERS: Final = (
+    "as_varchar(x, n) AS left(x, n)",
+    "as_varchars(x, n) AS list_transform(x, lambda t: left(t, n))",
+    "as_bpchar(x, n) AS rpad(left(x, n), n, ' ')",
+    "as_bpchar_value(x, n) AS rtrim(left(x, n), ' ')",
+    *(f"as_{name}(x, s) AS list_transform([x], lambda t: {text})[1]" for name, text in _OF_MOMENTS),
+    *(f"as_{name}s(x, s) AS list_transform(x, lambda t: {text})" for name, text in _OF_MOMENTS),
+    f"as_interval(x, m, d, h, s) AS list_transform([x], lambda t: {_INTERVAL})[1]",
+)
+"""What obeys a modifier of a type: see `modifiers`. The value is in it once."""
 _PART: Final = '("([^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*)'
 MACROS: tuple[str, ...] = (
+    *MODIFIERS,
     "pg_my_temp_schema() AS 0",
     "pg_is_other_temp_schema(x) AS false",
     "string_to_array(a, b) AS CASE WHEN a = '' THEN []::VARCHAR[] WHEN b IS NULL THEN string_split(a, '') "

@@ -9,6 +9,7 @@ from . import allowed, pg_arrays
 from .casts import postfixed
 from .catalogue import FUNCTIONS, RELATIONS
 from .from_postgres import prepared
+from .modifiers import modified
 from .postgres_functions import SAME_NAMES
 from .relations import vectors
 from .tokens import Token, tokens
@@ -50,8 +51,11 @@ def respelled(sql: str, user: str = "dpsql") -> str:
     Args:
         sql: the statement.
         user: who says it.
+
+    Raises:
+        NotAllowed: a type has a modifier that cannot be obeyed.
     """
-    words = _Words(postfixed(prepared(tokens(sql))), user)
+    words = _Words(modified(postfixed(prepared(tokens(sql)))), user)
     while words.left():
         words.step()
     return "".join(words.done)
@@ -224,7 +228,7 @@ class _Words:
                 self.done[-1] = self.done[-1].replace("pg_catalog.", "", 1)
             self.done.append("::VARCHAR")
             return True
-        if inner in _NUMERICS and ahead[count] not in ("(", "["):
+        if inner in _NUMERICS and ahead[count] != "(":
             self._skip(count)
             self.done.append(f"::{_NUMERIC}")
             return True

@@ -31,6 +31,12 @@ _FUNCTIONS: Final = {
     "extract_millisecond": "extract",
 }
 """Functions of the parse tree that PostgreSQL calls otherwise."""
+_MODIFIED: Final = {
+    f"as_{name}{end}": name
+    for name in ("varchar", "bpchar", "timestamp", "timestamptz", "time", "interval")
+    for end in ("", "s", "_value")
+}
+"""Functions that obey a modifier of a type, and how PostgreSQL calls the type."""
 _OPERATORS: Final = {"OPERATOR_COALESCE": "coalesce", "ARRAY_CONSTRUCTOR": "array", "GROUPING_FUNCTION": "grouping"}
 _IN_PLACE_OF_CASTS: Final = frozenset({"regclass_name", "vector_text"})
 _SUBQUERIES: Final = {"EXISTS": "exists"}
@@ -109,11 +115,11 @@ def _name(expression: Any) -> str:
     while (inner := _inside(expression)) is not None:
         if expression.get("class") in ("CAST", "CASE"):
             around.append(_TYPE if expression["class"] == "CAST" else "case")
+        elif type_name := _modified(expression):
+            around.append(type_name)
         expression = inner
     name = _own_name(expression)
-    while around and name in (_NO_NAME, _TYPE, "case"):
-        name = around.pop()
-    return name
+    return around[0] if around and name in (_NO_NAME, _TYPE, "case") else name
 
 
 def _inside(expression: Any) -> Any:
@@ -123,13 +129,20 @@ def _inside(expression: Any) -> Any:
         return None if _is_boolean(expression) else expression["child" if kind == "CAST" else "else_expr"]
     if kind == "COLLATE":
         return expression["child"]
-    if kind == "FUNCTION" and expression.get("function_name") in _IN_PLACE_OF_CASTS:
+    if _modified(expression) or expression.get("function_name") in _IN_PLACE_OF_CASTS:
+        # of a call's arguments DuckDB 2 knows names, too
         given = [*expression.get("children", ()), *(one["expression"] for one in expression.get("arguments", ()))]
         return given[0] if given else None
     if form in ("ARRAY_EXTRACT", "ARRAY_SLICE"):
         return expression["children"][0]
     first = _first_of(expression)
     return None if first is None or first.get("alias") else first
+
+
+def _modified(expression: Any) -> str:
+    """The type that a function of ours gives a value, with its modifier; empty of all others."""
+    name = str(expression.get("function_name", "")).lower()
+    return _MODIFIED.get(name, "") if str(expression.get("schema", "")).lower() == "pgx" else ""
 
 
 def _own_name(expression: Any) -> str:

@@ -7,15 +7,17 @@ otherwise, nothing is lost: what runs is what the allow-list looked at, as DuckD
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))
-    |(?P<text>[eE]?'(?:[^']|'')*+(?:'|\Z)|\$(?P<tag>[A-Za-z_]*)\$.*?(?:\$(?P=tag)\$|\Z))
+    |(?P<text>[eE]'(?:[^'\\]|''|\\.)*+(?:'|\Z)|'(?:[^']|'')*+(?:'|\Z)
+        |\$(?P<tag>(?:[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*)?)\$.*?(?:\$(?P=tag)\$|\Z))
     |(?P<quoted>"(?:[^"]|"")*+(?:"|\Z))
     |(?P<parameter>\$\d+)
-    |(?P<word>[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*)
+    |(?P<word>[A-Za-z_\u0080-\U0010ffff][\w$\u0080-\U0010ffff]*)
     |(?P<number>\d[\w.]*)
     |(?P<other>::|=>|:=|.)
     """,
@@ -25,19 +27,37 @@ Token = tuple[str, str]
 """Its kind (space, text, quoted, parameter, word, number, other) and its characters."""
 
 
+_COMMENT: Final = re.compile(r"/\*|\*/")
+
+
 def tokens(sql: str) -> list[Token]:
     """All of them; joined they are the statement."""
-    found = []
-    for match in _TOKEN.finditer(sql):
-        kind = match.lastgroup or "other"
-        found.append(("text" if kind == "tag" else kind, match.group()))
-    return found
+    return list(_read(sql))
+
+
+def _read(sql: str) -> Iterator[Token]:
+    place = 0
+    while match := _TOKEN.match(sql, place):
+        kind, text = match.lastgroup or "other", match.group()
+        if text[:2] == "/*":
+            text = sql[place : _end_of_comment(sql, place)]
+        place += len(text)
+        yield "text" if kind == "tag" else kind, text
+
+
+def _end_of_comment(sql: str, place: int) -> int:
+    """Where a comment ends, which may have others inside."""
+    depth = 0
+    for sign in _COMMENT.finditer(sql, place):
+        depth += 1 if sign.group() == "/*" else -1
+        if not depth:
+            return sign.end()
+    return len(sql)
 
 
 def first_word(sql: str) -> str:
     """The first in upper case; what follows is not looked at."""
-    found = (match.group().upper() for match in _TOKEN.finditer(sql) if match.lastgroup != "space")
-    return next(found, "")
+    return next((text.upper() for kind, text in _read(sql) if kind != "space"), "")
 
 
 def trimmed(sql: str) -> str:

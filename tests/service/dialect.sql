@@ -149,3 +149,5 @@ SELECT format_type(1043, 14), format_type(1114, 3), format_type(1184, 0), format
 SELECT substring('a(c' FROM '[(]'), substring('x)y' FROM '[])](y)'), substring('a1(' FROM '[[:digit:](]+'), substring('a\b' FROM '\\(b)')
 SELECT substring('ab' FROM '(a)?b'), substring('aaa' FROM 'a(b*)'), substring('a' || chr(10) || 'b' FROM 'a.b'), substring('a?' FROM '[?]?')
 SELECT array_upper('{}'::int[], 1), array_lower('{}'::int[], 1), array_upper(array[1, 2], 1), array_lower(array['a'], 1)
+SELECT '0044-03-15 10:00:00.5 BC'::timestamp, date '0044-03-15 BC', CAST('0044-03-15 BC' AS date), '0044-03-15 10:00:00+00 BC'::timestamptz, timestamp(0) '0044-03-15 10:00:00.5 BC', '0044-03-15 BC'
+SELECT 'abc'::varchar(2), 'abc'::char(5), '2020-01-01 10:00:00.567'::timestamp(2), 'a'::char(3) = 'a', interval '90' minute, 1::float
