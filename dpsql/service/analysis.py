@@ -171,7 +171,9 @@ class Analysis:
                 self._connection.execute(f"DROP TABLE IF EXISTS {quote(schema)}.{quote(_bare(schema, name))}")
             for name, told in tables.items():
                 if before.get(name) != told["version"]:
-                    self._fetch(user, name, told, f"{quote(schema)}.{quote(_bare(schema, name))}", name in plain)
+                    self._fetch(
+                        user, name, told, f"{quote(schema)}.{quote(_bare(schema, name))}", is_plain=name in plain
+                    )
             if schema != _MAIN:
                 own = {_bare(schema, name): told for name, told in tables.items()}
                 oids = dict(self._connection.execute(catalogue.OIDS, [schema]).fetchall())
@@ -185,7 +187,7 @@ class Analysis:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _fetch(self, user: Login, name: str, told: Mapping[str, Any], table: str, is_plain: bool) -> None:
+    def _fetch(self, user: Login, name: str, told: Mapping[str, Any], table: str, *, is_plain: bool) -> None:
         columns = [(column, kind) for column, kind in told["columns"]]
         with self._calls.read(user, name, told["version"]) as rows:
             try:

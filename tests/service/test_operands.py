@@ -14,7 +14,7 @@ from dpsql.service.tokens import first_word, tokens
 
 OPERANDS = (
     """
-    'abcd'|E'a\\'b::varchar(1)'|$q1$x::char(2)$q1$|'it''s'|t.v|v|"v"|time|t."time"|(v)|((v))|(t).v|1.5e-1|2e3|.25e+1
+    'abcd'|E'a\\'b::varchar(1)'|$q1$x::char(2)$q1$|'it''s'|t.v|v|"v"|time|t."time"|(v)|((v))|(t).v|1.5e-1|.25e+1
     -7|+7|12.345|1|true|NULL|date '2020-01-02'|int '55'|text 'abc'|double precision '1.5'|lower(v)|left('xyz', 2)
     (ARRAY[v, 'zz'])[1]|(SELECT v)|(v || 'q')|CASE WHEN v = 'a' THEN 'no' ELSE v END|coalesce(v, 'x')|max(v) OVER ()
     count(*) FILTER (WHERE v > 'a') OVER ()|CAST(v AS varchar(2))|'12.345'::numeric(5,2)|'abc'::varchar(2)
