@@ -72,10 +72,10 @@ def test_many_rows_of_a_unit_are_filled_in_few_steps_that_can_be_interrupted(mon
     """One by one, a unit of 100,000 rows took minutes in which nobody could stop the call."""
     happened, lend, check = [], unit_drawing.Lenders.lend, Quiet.check
 
-    def noted_lend(lenders, wanted):
+    def noted_lend(lenders, *wanted, **options):
         happened.append("lend")
         assert happened.count("lend") < 60
-        return lend(lenders, wanted)
+        return lend(lenders, *wanted, **options)
 
     def noted_check(progress):
         happened.append("check")

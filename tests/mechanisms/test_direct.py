@@ -123,13 +123,21 @@ def test_the_estimate_has_the_variance_that_it_claims():
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("name", ["direct", "hdmm", "projection"])
-def test_much_budget_gives_the_table(people, name):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("direct", {}),
+        ("hdmm", {}),
+        # at its own 500 steps the fit is what is left: 12 to 20 of 586 rows stand elsewhere, which depends on the processor
+        ("projection", {"steps": 1_000}),
+    ],
+)
+def test_much_budget_gives_the_table(people, name, options):
     people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people WHERE sex IS NOT NULL")
     settle(people, "t")
     people.protect("t", epsilon=1000, delta=1e-6, enums=True)
     people.domain("t", "sex", values=["F", "M"], nulls=False)
-    rows = people.synthesize("t", 500.0, mechanism=name, workload="all 2-way").df()
+    rows = people.synthesize("t", 500.0, mechanism=name, workload="all 2-way", **options).df()
     for columns in itertools.combinations(["sex", "mood", "sick"], 2):
         true = people.sql(f"SELECT {','.join(columns)}, count(*) AS n FROM t GROUP BY ALL").df()
         true = true.set_index(list(columns)).n

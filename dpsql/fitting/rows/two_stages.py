@@ -121,13 +121,19 @@ def _nearest(
 
     from scipy.optimize import minimize  # takes half a second to import
 
-    found = minimize(
-        dual_value,
-        np.zeros(len(wanted)),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        callback=lambda _: progress.check(),
-        options={"maxiter": _STEPS, "maxfun": _STEPS, "ftol": 1e-15, "gtol": _TIGHT, "maxcor": 30},
-    )
-    return tilted(np.asarray(found.x, np.float64))[0]
+    dual, least, steps = np.zeros(len(wanted)), np.inf, _STEPS
+    while steps > 0:
+        options = {"maxiter": steps, "maxfun": steps, "ftol": 1e-15, "gtol": _TIGHT, "maxcor": 30}
+        found = minimize(
+            dual_value,
+            dual,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            callback=lambda _: progress.check(),
+            options=options,
+        )
+        if not found.fun < least:  # a short step ends it too early where curvature is told badly, so it begins anew
+            break
+        dual, least, steps = np.asarray(found.x, np.float64), float(found.fun), steps - int(found.nfev)
+    return tilted(dual)[0]
