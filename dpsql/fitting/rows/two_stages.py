@@ -123,7 +123,6 @@ def _nearest(
 
     dual, least, steps = np.zeros(len(wanted)), np.inf, _STEPS
     while steps > 0:
-        options = {"maxiter": steps, "maxfun": steps, "ftol": 1e-15, "gtol": _TIGHT, "maxcor": 30}
         found = minimize(
             dual_value,
             dual,
@@ -131,7 +130,7 @@ def _nearest(
             method="L-BFGS-B",
             bounds=bounds,
             callback=lambda _: progress.check(),
-            options=options,
+            options={"maxiter": steps, "maxfun": steps, "ftol": 1e-15, "gtol": _TIGHT, "maxcor": 30},
         )
         if not found.fun < least:  # a short step ends it too early where curvature is told badly, so it begins anew
             break
