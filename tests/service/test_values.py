@@ -58,7 +58,7 @@ VALUES = {
     "DECIMAL(38,0)": ("numeric(38,0)", [NINES, f"-{NINES}", "0", "10000"]),
     "DECIMAL(38,4)": ("numeric(38,4)", ["1234567890123456789012345678901234.5678", "-0.0001", "0.0000"]),
     "DECIMAL(38,38)": ("numeric(38,38)", [TINY, f"-0.{NINES}", f"0.{'0' * 38}"]),
-    "FLOAT": (
+    "REAL": (  # FLOAT is a double at the service, as in PostgreSQL
         "real",
         ["NaN", "Infinity", "-Infinity", "-0", "1e-45", "3.4028235e+38", "-3.4028235e+38", "0.1", *LARGE],
     ),
