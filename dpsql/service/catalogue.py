@@ -92,9 +92,7 @@ VIEWS: Final = {
     "pg_class": "FROM pgx.dpsql_class UNION ALL SELECT c.* REPLACE (k.index_oid AS oid, k.name AS relname, 403 AS relam, "
     "false AS relhasindex, 'i' AS relkind, len(k.numbers) AS relnatts, false AS relhastriggers, 'n' AS relreplident, "
     "NULL AS relacl) FROM pgx.dpsql_class c JOIN pgx.dpsql_key k ON k.relid = c.oid WHERE k.kind <> 'f'",
-    "pg_attribute": "FROM pgx.dpsql_attribute UNION ALL SELECT a.* REPLACE (k.index_oid AS attrelid, "
-    "list_position(k.numbers, a.attnum) AS attnum, false AS attnotnull) FROM pgx.dpsql_attribute a JOIN pgx.dpsql_key "
-    "k ON k.relid = a.attrelid AND list_contains(k.numbers, a.attnum) WHERE k.kind <> 'f'",
+    "pg_attribute": "FROM pgx.dpsql_attribute",
     "pg_description": "SELECT 20000 + table_oid AS objoid, 1259 AS classoid, 0 AS objsubid, comment AS description "
     f"FROM ({_TABLES}) t WHERE comment IS NOT NULL UNION ALL SELECT 20000 + table_oid, 1259, column_index, comment "
     f"FROM ({_COLUMNS}) c WHERE comment IS NOT NULL",

@@ -39,7 +39,7 @@ STATEMENTS = {
     "columns": f"""
         SELECT r.relname, a.attname, a.attnum, a.attnotnull FROM pg_catalog.pg_attribute a
         JOIN pg_catalog.pg_class r ON r.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
-        {OF_SCHEMA} AND a.attnum > 0""",
+        {OF_SCHEMA} AND a.attnum > 0 AND r.relkind = 'r'""",
     "tables": f"""
         SELECT r.relname, r.relkind::text, r.relhasindex, r.relhastriggers, r.relnatts, pg_table_is_visible(r.oid)
         FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
