@@ -290,8 +290,9 @@ class _Drawing:
         if not both.any():  # of first rows all that is known of a row
             both, held = self.lending[upper] & self.lending[first], first
         lenders = Lenders(self._lent_line(first)[both], self._values(held, both), self.levels, self.generator)
-        above, itself = self.lines[self.unit_row.slots[upper].table], np.full(len(self.lenders) + 1, -1)
-        if self.lenders is self.units:  # the last place is of rows that are of no unit
+        above, itself = self.lines[self.unit_row.slots[upper].table], None
+        if self.lenders is self.units:
+            itself = np.full(len(self.units) + 1, -1)  # the last place is of rows that are of no unit
             itself[np.flatnonzero(both)] = np.arange(both.sum())
         mine = np.flatnonzero(nth == 1)
         whose = unit[up[mine]]
@@ -304,7 +305,7 @@ class _Drawing:
                 part = left[place : place + _AT_ONCE]
                 before = part - nth[part] + self.generator.integers(0, start, len(part))
                 wanted = np.hstack([rows[before], above[up[part]]])
-                rows[part] = lenders.lend(wanted, own=itself[unit[up[part]]] if self.lenders is self.units else None)
+                rows[part] = lenders.lend(wanted, own=None if itself is None else itself[unit[up[part]]])
             start *= 2
             left = np.flatnonzero((nth >= start) & (nth < 2 * start))
 

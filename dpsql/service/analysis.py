@@ -22,7 +22,7 @@ from dpsql.udfs.bridge.connections import Connections
 from dpsql.udfs.bridge.library import load
 
 from . import arrow, catalogue, keys, protected_names
-from .calls import Calls, Login, Shown
+from .calls import Calls, Login, Shown, own_name
 from .directory import Columns
 from .forwarded import Callers, Forwarded, WhoAmI
 from .options import Options
@@ -161,26 +161,24 @@ class Analysis:
         self, user: Login, schema: str, tables: Mapping[str, Mapping[str, Any]], plain: Container[str]
     ) -> None:
         """See `_change`; of the tables in `plain` what travels as a text stays one."""
-        before = self._schemas.get(schema, {})
+        before, home = self._schemas.get(schema, {}), quote(schema or _MAIN)
         self._connection.execute("BEGIN")
         try:
-            if schema != _MAIN:
-                self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+            if schema:
+                self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {home}")
                 self._connection.execute(keys.FORGET, [schema])
             for name in set(before) - set(tables):
-                self._connection.execute(f"DROP TABLE IF EXISTS {quote(schema)}.{quote(_bare(schema, name))}")
+                self._connection.execute(f"DROP TABLE IF EXISTS {home}.{quote(own_name(name, schema))}")
             for name, told in tables.items():
                 if before.get(name) != told["version"]:
-                    self._fetch(
-                        user, name, told, f"{quote(schema)}.{quote(_bare(schema, name))}", is_plain=name in plain
-                    )
-            if schema != _MAIN:
-                own = {_bare(schema, name): told for name, told in tables.items()}
+                    self._fetch(user, name, told, f"{home}.{quote(own_name(name, schema))}", is_plain=name in plain)
+            if schema:
+                own = {own_name(name, schema): told for name, told in tables.items()}
                 oids = dict(self._connection.execute(catalogue.OIDS, [schema]).fetchall())
                 for row in keys.rows(schema, own, oids):
                     self._connection.execute(keys.INSERT, row)
                 if not tables:
-                    self._connection.execute(f"DROP SCHEMA {quote(schema)}")
+                    self._connection.execute(f"DROP SCHEMA {home}")
             self._connection.execute("COMMIT")
         except BaseException:
             with suppress(duckdb.Error):  # where DuckDB has done so
@@ -234,13 +232,8 @@ def _by_schema(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, M
     """The tables that users are shown by their schemas."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for name, told in tables.items():
-        found.setdefault(told["schema"] or _MAIN, {})[name] = told
+        found.setdefault(told["schema"], {})[name] = told
     return found
-
-
-def _bare(schema: str, name: str) -> str:
-    """A table's name in its schema."""
-    return name if schema == _MAIN else name[len(schema) + 1 :]
 
 
 class Analyses:

@@ -67,6 +67,11 @@ class Login:
         return {"user": self.user, "token": self.token}
 
 
+def own_name(name: str, schema: str) -> str:
+    """What a shown table is called in its schema, which is empty for those that have none of their own."""
+    return name[len(schema) + 1 :] if schema else name
+
+
 @dataclass(frozen=True)
 class Shown:
     """What a user may see.
@@ -91,7 +96,7 @@ class Shown:
     def places(self) -> frozenset[tuple[str, str]]:
         """Schema and name, in lower case, of the tables that have a schema of their own."""
         own = [(name, str(table.get("schema", ""))) for name, table in self.tables.items()]
-        return frozenset((schema.lower(), name[len(schema) + 1 :].lower()) for name, schema in own if schema)
+        return frozenset((schema.lower(), own_name(name, schema).lower()) for name, schema in own if schema)
 
     def without_growth(self, before: Shown) -> Shown:
         """The same without the protected tables that were not there before: others share that catalogue."""

@@ -60,17 +60,8 @@ _CLASS: Final = (
     f"relispartition, false AS relhasoids, {_READ} AS relacl, NULL::VARCHAR[] AS reloptions, NULL AS relpartbound "
     f"FROM ({_TABLES}) t"
 )
-_ATTRIBUTE: Final = (
-    "SELECT 20000 + table_oid AS attrelid, column_name AS attname, pgx.type_oid(data_type)::UINTEGER AS atttypid, "
-    "-1 AS attstattarget, -1 AS attlen, column_index AS attnum, 0 AS attndims, pgx.type_mod(data_type) AS atttypmod, "
-    "NOT is_nullable AS attnotnull, false AS atthasdef, false AS atthasmissing, '' AS attidentity, "
-    "'' AS attgenerated, false AS attisdropped, true AS attislocal, 0 AS attinhcount, 0 AS attcollation, "
-    "NULL AS attacl, NULL AS attoptions, NULL AS attfdwoptions, 'p' AS attstorage, '' AS attcompression "
-    f"FROM ({_COLUMNS}) c"
-)
 _BELOW: Final = {
     "dpsql_class": _CLASS,
-    "dpsql_attribute": _ATTRIBUTE,
     "dpsql_named": f"SELECT 20000 + table_oid AS oid, table_name AS name, namespace, schema_name, protected FROM ({_TABLES}) "
     "UNION ALL SELECT index_oid, name, namespace, schema_name, false FROM pgx.dpsql_key WHERE kind <> 'f'",
 }
@@ -92,7 +83,12 @@ VIEWS: Final = {
     "pg_class": "FROM pgx.dpsql_class UNION ALL SELECT c.* REPLACE (k.index_oid AS oid, k.name AS relname, 403 AS relam, "
     "false AS relhasindex, 'i' AS relkind, len(k.numbers) AS relnatts, false AS relhastriggers, 'n' AS relreplident, "
     "NULL AS relacl) FROM pgx.dpsql_class c JOIN pgx.dpsql_key k ON k.relid = c.oid WHERE k.kind <> 'f'",
-    "pg_attribute": "FROM pgx.dpsql_attribute",
+    "pg_attribute": "SELECT 20000 + table_oid AS attrelid, column_name AS attname, pgx.type_oid(data_type)::UINTEGER AS atttypid, "
+    "-1 AS attstattarget, -1 AS attlen, column_index AS attnum, 0 AS attndims, pgx.type_mod(data_type) AS atttypmod, "
+    "NOT is_nullable AS attnotnull, false AS atthasdef, false AS atthasmissing, '' AS attidentity, "
+    "'' AS attgenerated, false AS attisdropped, true AS attislocal, 0 AS attinhcount, 0 AS attcollation, "
+    "NULL AS attacl, NULL AS attoptions, NULL AS attfdwoptions, 'p' AS attstorage, '' AS attcompression "
+    f"FROM ({_COLUMNS}) c",
     "pg_description": "SELECT 20000 + table_oid AS objoid, 1259 AS classoid, 0 AS objsubid, comment AS description "
     f"FROM ({_TABLES}) t WHERE comment IS NOT NULL UNION ALL SELECT 20000 + table_oid, 1259, column_index, comment "
     f"FROM ({_COLUMNS}) c WHERE comment IS NOT NULL",

@@ -36,7 +36,7 @@ from . import arrow
 from .allowlist import AllowList
 from .analysis import Analyses, lock
 from .analyst import Analyst, Execution, Shared
-from .calls import Calls, Login
+from .calls import Calls, Login, own_name
 from .line import Line
 from .lookout import LOOK_SECONDS, RIGHTS_SECONDS, look, that_may_not_stay
 from .nursery import again, nurse
@@ -353,7 +353,7 @@ def _extension(name: str) -> Path:
 def _created(name: str, told: Mapping[str, Any]) -> str:
     shown = ", ".join(f"{quote(column)} {kind}" for column, kind in told["columns"])
     schema = told["schema"]
-    table = f"{quote(schema)}.{quote(name[len(schema) + 1 :])}" if schema else quote(name)
+    table = ".".join(map(quote, filter(None, [schema, own_name(name, schema)])))
     return f"CREATE TABLE {table}({shown});"
 
 

@@ -161,7 +161,7 @@ class DuckDBCounter:
         ranked = exp.select(exp.alias_(rank, "unit"), "cell").from_(pairs.distinct().subquery("pairs"))
         found = self._fetch(ranked)
         units = found["unit"] - 1
-        return Presence(clique, units, found["cell"], np.ones(len(np.unique(units)), np.int64))
+        return Presence(clique, units, found["cell"], np.ones(int(units.max(initial=-1)) + 1, np.int64))
 
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
         """The sum of a column's steps, or a product's, over the rows of each cell, in place of their number."""
