@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 import dpsql
 from dpsql.mechanisms.own import load_file
-from tests import seeds
+from tests import depth, seeds
 from tests.seeds import seeded_entropy
 
 TIERS = {"medium": 10.0, "unmarked": 0.5}
@@ -38,14 +38,17 @@ settings.load_profile("fixed")  # the same examples each time, so that no change
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--tiers` lists each test above its tier of CPU time; with `--system-noise` none has a seed."""
+    """`--tiers` lists each test above its tier of CPU time; with `--system-noise` none has a seed; `--deep`: `depth`."""
     parser.addoption("--load", action="append", default=[], help="a file of mechanisms that are tested as dpsql's own")
     parser.addoption("--tiers", action="store_true", help="list the tests that are above their tier of CPU time")
+    parser.addoption("--deep", action="store_true", help="all cases of generated tests, not a part: before a release")
     parser.addoption("--system-noise", action="store_true", help="noise of the system, not of a seed: before a release")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """What tests draw is of a seed, see `tests.seeds`; mechanisms from outside come before the tests are found."""
+    if config.getoption("deep"):
+        os.environ[depth.VARIABLE] = "1"
     for path in config.getoption("load"):
         load_file(path)
     seeds.install()
