@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from scipy.special import chdtrc
 
+from dpsql.core import special
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.fitting.least_squares import MOST_ADDED, additions, least_squares
@@ -113,7 +113,7 @@ def _chance(now: Measurement, other: Measurement) -> float:
     gaps = now.values - (other.values if now.cells is None else other.values[list(now.cells)])
     noisy = [m for m in (now, other) if m.variance > 0]
     if all(find_noise(m.noise).is_normal for m in noisy):
-        return float(chdtrc(len(gaps), float(np.sum(gaps**2)) / float(now.variance + other.variance)))  # of χ²
+        return float(special.chdtrc(len(gaps), float(np.sum(gaps**2)) / float(now.variance + other.variance)))  # of χ²
     half = float(np.abs(gaps).max(initial=0)) / len(noisy)
     return len(gaps) * sum(find_noise(m.noise).tail(m.stddev, half) for m in noisy)
 

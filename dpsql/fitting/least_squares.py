@@ -28,8 +28,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
+from dpsql.core import sparse
 from dpsql.core.domain import Clique, Domain
 from dpsql.fitting.target import Target
 

@@ -47,8 +47,7 @@ from functools import lru_cache
 from math import isqrt
 from typing import Final
 
-from scipy.special import log_ndtr, ndtri_exp
-
+from dpsql.core import special
 from dpsql.core.minimum import minimum
 from dpsql.errors import InvalidArgument
 
@@ -173,8 +172,8 @@ def gaussian_delta(gdp: float, epsilon: float) -> float:
     0.1269
     """
     mu = math.sqrt(2 * gdp)
-    near = float(log_ndtr(mu / 2 - epsilon / mu))
-    far = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    near = float(special.log_ndtr(mu / 2 - epsilon / mu))
+    far = epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu))
     gap = max(near - far, 0.0)
     rounding = 8e-16 * (1 + abs(near)) / gap if gap > 0 else 1.0  # of the difference of two near logarithms
     return math.exp(near) * (-math.expm1(-gap) + rounding * min(1.0, gap)) * (1 + _PROFILE_SLACK)
@@ -314,7 +313,7 @@ def discovery_threshold(variance: Fraction, failure: float, values: int) -> int:
     >>> discovery_threshold(Fraction(100), 1e-9, 1)
     63
     """
-    tail = float(-ndtri_exp(math.log(failure) - math.log(values)))
+    tail = float(-special.ndtri_exp(math.log(failure) - math.log(values)))
     return 3 + math.ceil(math.sqrt(variance) * tail * (1 + 1e-9))
 
 

@@ -20,8 +20,7 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import ClassVar, Final
 
-from scipy.special import ndtr, ndtri
-
+from dpsql.core import special
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.accounting import OTHER_PRICE, gaussian_variance, selection_rate
 from dpsql.privacy.noise import Entropy, Integers, discrete_gaussian, discrete_laplace
@@ -141,10 +140,10 @@ class _Gaussian(Distribution):
         return discrete_gaussian(scale, count, entropy)
 
     def reach(self, failure: float) -> float:
-        return -float(ndtri(failure / 2))
+        return -float(special.ndtri(failure / 2))
 
     def tail(self, stddev: float, distance: float) -> float:
-        return 2 * float(ndtr(-(distance - 0.5) / stddev))  # of whole numbers
+        return 2 * float(special.ndtr(-(distance - 0.5) / stddev))  # of whole numbers
 
 
 class _Laplace(Distribution):

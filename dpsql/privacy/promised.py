@@ -20,8 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from scipy.special import log_ndtr
-
+from dpsql.core import special
 from dpsql.core.digits import PRECISE, Number, decimal, up
 from dpsql.core.names import shorten
 from dpsql.core.neighbours import Neighbours
@@ -59,7 +58,7 @@ def normal_excess(gdp: Number, epsilon: float) -> float:
     '2.1e-05'
     """
     mu = math.sqrt(2 * float(gdp))
-    return min(1.0, math.exp(float(log_ndtr(mu / 2 - epsilon / mu))) * (1 + _SLACK * (1 + (epsilon / mu) ** 2)))
+    return min(1.0, math.exp(float(special.log_ndtr(mu / 2 - epsilon / mu))) * (1 + _SLACK * (1 + (epsilon / mu) ** 2)))
 
 
 def largest_excess(gdp: Number, epsilon: float) -> float:
@@ -71,13 +70,13 @@ def largest_excess(gdp: Number, epsilon: float) -> float:
     mu = math.sqrt(2 * float(gdp))
 
     def too_low(t: float) -> bool:  # the ratio of both tails grows with t
-        return float(log_ndtr(mu - t) - log_ndtr(-t)) < epsilon
+        return float(special.log_ndtr(mu - t) - special.log_ndtr(-t)) < epsilon
 
     low, high = mu / 2 - 40.0, mu / 2 + epsilon / mu + 1.0  # at the upper end the ratio of the densities is above e^ε
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if too_low(middle) else (low, middle)
-    return min(1.0, math.exp(float(log_ndtr(mu - low))) * (1 + _SLACK * (1 + low**2)))
+    return min(1.0, math.exp(float(special.log_ndtr(mu - low))) * (1 + _SLACK * (1 + low**2)))
 
 
 def excess_words(budget: Budget) -> str:

@@ -30,6 +30,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -224,7 +225,7 @@ def judge(
     number, error = _single_cells(domain, measured, counter, scale, total)
     return Judgement(
         total=total,
-        total_reach=0.0 if sure is None else sure.stddev * (_REACH_NORMAL if sure.is_normal else _REACH_LAPLACE),
+        total_reach=0.0 if sure is None else sure.stddev * _reach("gaussian" if sure.is_normal else "laplace"),
         columns=tuple(columns),
         unmeasured_columns=tuple(unmeasured),
         cells=number,
@@ -328,7 +329,7 @@ def _column(attribute: Attribute, estimate: Estimate, made: Floats, total: float
     domain = Domain((attribute,))
     shown, values, stddev = _merged(domain, estimate, made)
     gap = math.sqrt(float(((shown - values) ** 2).mean()))
-    reach = _REACH_NORMAL if estimate.is_normal else _REACH_LAPLACE
+    reach = _reach("gaussian" if estimate.is_normal else "laplace")
     return JudgedColumn(
         name=attribute.name,
         labels=tuple(labels_shown(attribute)),
@@ -340,8 +341,10 @@ def _column(attribute: Attribute, estimate: Estimate, made: Floats, total: float
     )
 
 
-_REACH_NORMAL: Final = find_noise("gaussian").reach(0.05)
-_REACH_LAPLACE: Final = find_noise("laplace").reach(0.05)
+@cache
+def _reach(noise: str) -> float:
+    """Standard deviations that an error stays below with a probability of 95 %."""
+    return find_noise(noise).reach(0.05)
 
 
 def _merged(domain: Domain, estimate: Estimate, made: Floats) -> tuple[Floats, Floats, Floats]:

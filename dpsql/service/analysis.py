@@ -21,8 +21,9 @@ from dpsql.udfs.bridge import callbacks
 from dpsql.udfs.bridge.connections import Connections
 from dpsql.udfs.bridge.library import load
 
-from . import arrow, catalogue, keys, protected_names
+from . import arrow, catalogue_file, keys, protected_names
 from .calls import Calls, Login, Shown, own_name
+from .catalogue import OIDS, RESULTS
 from .directory import Columns
 from .forwarded import Callers, Forwarded, WhoAmI
 from .options import Options
@@ -84,7 +85,7 @@ class Analysis:
         left: when the last one of them ended, in seconds of a clock.
     """
 
-    def __init__(self, calls: Calls, options: Options, meaning: Sequence[str] = ()) -> None:
+    def __init__(self, calls: Calls, options: Options, catalogue: int, meaning: Sequence[str] = ()) -> None:
         self._calls, self.callers = calls, Callers()
         self.sessions, self.left = 0, 0.0
         config: dict[str, Any] = {
@@ -105,8 +106,8 @@ class Analysis:
             callbacks.register(self._connections, functions)
 
         load(self._connection, register)
-        self._connection.execute(f"CREATE SCHEMA {catalogue.RESULTS}")
-        catalogue.make(self._connection, self._served)
+        self._connection.execute(f"CREATE SCHEMA {RESULTS}")
+        catalogue_file.copy(self._connection, catalogue)
         for statement in meaning:
             self._connection.execute(statement)
         self._connection.execute(_ZONES)
@@ -174,7 +175,7 @@ class Analysis:
                     self._fetch(user, name, told, f"{home}.{quote(own_name(name, schema))}", is_plain=name in plain)
             if schema:
                 own = {own_name(name, schema): told for name, told in tables.items()}
-                oids = dict(self._connection.execute(catalogue.OIDS, [schema]).fetchall())
+                oids = dict(self._connection.execute(OIDS, [schema]).fetchall())
                 for row in keys.rows(schema, own, oids):
                     self._connection.execute(keys.INSERT, row)
                 if not tables:
@@ -203,7 +204,7 @@ class Analysis:
 
     def keep(self, columns: Columns, rows: Any) -> str:
         """A table of rows that the keeper sent; the name of it."""
-        name = f"{catalogue.RESULTS}.r{next(self._numbers)}"
+        name = f"{RESULTS}.r{next(self._numbers)}"
         with self._lock:
             self._create(name, columns, rows)
         return name
@@ -242,11 +243,12 @@ class Analyses:
     Args:
         calls: to the keeper.
         options: of the service.
+        catalogue: the file of it.
         meaning: settings that say what a text of SQL means; DuckDB's own where there are none.
     """
 
-    def __init__(self, calls: Calls, options: Options, meaning: Sequence[str] = ()) -> None:
-        self._calls, self._options, self._meaning = calls, options, meaning
+    def __init__(self, calls: Calls, options: Options, catalogue: int, meaning: Sequence[str] = ()) -> None:
+        self._calls, self._options, self._catalogue, self._meaning = calls, options, catalogue, meaning
         self._lock = threading.Lock()
         self._known: dict[frozenset[tuple[str, str]], Analysis] = {}
 
@@ -256,7 +258,9 @@ class Analyses:
             self._forget()
             found = self._known.get(shown.audiences)
             if found is None:
-                found = self._known[shown.audiences] = Analysis(self._calls, self._options, self._meaning)
+                found = self._known[shown.audiences] = Analysis(
+                    self._calls, self._options, self._catalogue, self._meaning
+                )
             found.sessions += 1
         try:
             found.refresh(user, shown)

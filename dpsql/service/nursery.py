@@ -1,4 +1,4 @@
-"""The process that those of users are forked from: it has imported everything and done nothing."""
+"""The process that those of users are forked from: it has imported everything, and only written the catalogue."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from typing import Any
 
 from dpsql.runtime.children import can_leave_network, end_first, leave_network
 
-from . import wire
+from . import catalogue_file, wire
+from .calls import Calls
 from .options import Options
 from .workers import NEW
 
 
-def nurse(run: Callable[[Options, socket.socket], None]) -> None:
+def nurse(run: Callable[[Options, socket.socket, int], None]) -> None:
     """Fork a process whenever one is asked for, until who asks is gone.
 
     Args:
-        run: what such a process does, with its line, until that ends; it bounds its memory first.
+        run: what such a process does until its line ends, which it is given with the file of the catalogue; it bounds
+            its memory first.
     """
     options = Options.from_json(sys.stdin.readline())
     nursery = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     alone = can_leave_network()
+    catalogue = catalogue_file.write(Calls(options.socket).hello())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _do_without_pandas()
@@ -51,7 +54,7 @@ def nurse(run: Callable[[Options, socket.socket], None]) -> None:
                 if alone:
                     leave_network()
                 with suppress(wire.Lost):
-                    run(options, line)
+                    run(options, line, catalogue)
             finally:
                 os._exit(0)
         line.close()
@@ -80,9 +83,13 @@ def again(work: Callable[[], None], seconds: float) -> None:
 
 
 def _do_without_pandas() -> None:
-    """PyArrow and DuckDB look for pandas at their first value, which takes seconds, and no session needs it."""
+    """PyArrow and DuckDB look for pandas at their first value, which takes seconds, and no session needs it.
+
+    What PyArrow imports when it casts the first value takes a third of a second of its own.
+    """
     import numpy as np
     import pyarrow as pa
+    import pyarrow.compute
 
     sys.meta_path.insert(0, _WithoutPandas())
     np.asarray(pa.array(["a"]))

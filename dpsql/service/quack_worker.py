@@ -381,10 +381,10 @@ def _unheard(text: str) -> None:
     """Progress, which the protocol has no place for."""
 
 
-def _run(options: Options, connection: socket.socket) -> None:
+def _run(options: Options, connection: socket.socket, catalogue: int) -> None:
     """Be the process of a user, until who started it is gone."""
     line, calls = Line(connection), Calls(options.socket)
-    server = QuackServer(Shared(Analyses(calls, options), calls, AllowList(), options, line.audit), line)
+    server = QuackServer(Shared(Analyses(calls, options, catalogue), calls, AllowList(), options, line.audit), line)
     limit_memory(mapped() + most_of_user(options))  # what is mapped by now is the stacks of the server's 128 threads
     threading.stack_size(_STACK_BYTES)
     line.obey(server.begin, lambda number: None)

@@ -53,16 +53,17 @@ class Worker:
     Args:
         options: of the service.
         line: to the front.
+        catalogue: the file of it.
     """
 
-    def __init__(self, options: Options, line: socket.socket) -> None:
+    def __init__(self, options: Options, line: socket.socket, catalogue: int) -> None:
         calls = Calls(options.socket)
         self.options, self.calls = options, calls
         self.holdings = Holdings(OF_A_USER)
         self.line = Line(line)
         self.sessions: dict[int, _Client] = {}
         self.shared = Shared(
-            Analyses(calls, options, AS_POSTGRES), calls, AllowList(titled=True), options, self.line.audit
+            Analyses(calls, options, catalogue, AS_POSTGRES), calls, AllowList(titled=True), options, self.line.audit
         )
 
     def serve(self) -> None:
@@ -175,10 +176,10 @@ class _Client:
             self._worker.line.tell(ENDED, self.number)
 
 
-def _run(options: Options, line: socket.socket) -> None:
+def _run(options: Options, line: socket.socket, catalogue: int) -> None:
     """Be the process of a user, until the front is gone."""
     limit_memory(most_of_user(options))
-    Worker(options, line).serve()
+    Worker(options, line, catalogue).serve()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
     front ◀─ line ─── worker        A an event for the audit; B a beat; E a session ended; G a session must go; L late
 
 What a user sends is read and run in their own process. What ends that process, or fills its memory, ends sessions of
-that user, and nobody else's. A process is forked from the nursery, which has imported everything and done nothing.
+that user, and nobody else's. A process is forked from the nursery, which has imported everything.
 """
 
 from __future__ import annotations

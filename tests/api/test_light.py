@@ -49,6 +49,13 @@ def test_help_loads_nothing_large():
     assert not found & {*LARGE, "duckdb", "numpy", "scipy", "sqlglot", "argcomplete", "IPython"}
 
 
+@pytest.mark.medium
+def test_to_open_a_database_loads_what_it_needs():
+    """Not SciPy, of which a release needs parts: its import took a third of the time."""
+    (found,) = loaded("import dpsql; db = dpsql.connect(); db.sql('FROM dp_budget()').fetchall(); shown()")
+    assert not {name for name in found if name in LARGE or name.startswith("scipy.")}
+
+
 def test_its_names_are_there_before_they_are_loaded():
     assert set(dpsql.__all__) <= set(dir(dpsql))
     assert all(getattr(dpsql, name) is not None for name in dpsql.__all__)

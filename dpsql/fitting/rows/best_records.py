@@ -26,8 +26,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
+from dpsql.core import sparse
 from dpsql.core.domain import Domain
 from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.errors import InvalidArgument

@@ -33,8 +33,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
 
+from dpsql.core import sparse
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ class Partial:
         places[inside] = found
         sizes = np.bincount(places, minlength=len(reached)).astype(np.float64)
         rows = np.arange(len(cells))
-        matrix = csr_matrix((np.ones(len(cells)), (rows, places)), shape=(len(cells), len(sizes)))
+        matrix = sparse.csr_matrix((np.ones(len(cells)), (rows, places)), shape=(len(cells), len(sizes)))
         return Partial(places, reached, sizes, matrix)
 
     @property

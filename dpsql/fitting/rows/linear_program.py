@@ -37,8 +37,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, hstack, vstack
 
+from dpsql.core import sparse
 from dpsql.core.domain import Domain
 from dpsql.core.prior import packed
 from dpsql.core.threshold import Threshold
@@ -76,7 +76,7 @@ class Statistics:
         thresholds: the rows after those of cells, which are not written down.
     """
 
-    rows: csr_array
+    rows: sparse.csr_array
     low: Floats
     high: Floats
     cells: int
@@ -93,7 +93,7 @@ class Statistics:
         """A h, shape (rows,)."""
         return np.concatenate([self.rows @ density, *(family.answers(density) for family in self.thresholds)])
 
-    def chosen(self, places: npt.NDArray[np.int64]) -> csr_array:
+    def chosen(self, places: npt.NDArray[np.int64]) -> sparse.csr_array:
         """Some rows of A in ascending order, shape (places, m)."""
         first = int(self.rows.shape[0])
         parts = [self.rows[places[places < first]]]
@@ -101,7 +101,7 @@ class Statistics:
             here = places[(places >= first) & (places < first + len(family.kept))]
             parts.append(family.chosen(here - first))
             first += len(family.kept)
-        return csr_array(vstack(parts, format="csr"))
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def error(self, density: Floats) -> float:
         """max_f |A h − ã| over the cells and thresholds that have a point."""
@@ -179,7 +179,7 @@ def statistics(
     np.maximum.at(high, group, wanted)
     shape = (found, len(points))
     places = np.concatenate([_NO_PLACES, *owners]), np.concatenate([_NO_PLACES, *members])
-    everything = csr_array((np.ones(len(points) * len(measured)), places), shape)
+    everything = sparse.csr_array((np.ones(len(points) * len(measured)), places), shape)
     facts = Statistics(everything[first], low, high, found, empty, empty_cells)
     facts = facts if not linear else _with_linear(facts, domain, points, linear, total)
     return facts if not families else _with_thresholds(facts, domain, points, families, total)
@@ -195,7 +195,7 @@ def _with_linear(
         assert family is not None
         cells = packed(points, domain.names, domain, family.clique)
         entries = family.weights[cells] / family.largest, (family.groups[cells], np.arange(len(points)))
-        written = csr_array(entries, (family.count, len(points)))
+        written = sparse.csr_array(entries, (family.count, len(points)))
         written.eliminate_zeros()
         fractions = one.values / (total * family.largest)
         has_point = np.diff(written.indptr) > 0
@@ -204,7 +204,7 @@ def _with_linear(
         empty = max(empty, float(np.abs(fractions[~has_point]).max(initial=0.0)))
         empty_cells += int((~has_point).sum())
     low, high = (np.concatenate([ends, *wanted]) for ends in (facts.low, facts.high))
-    together = csr_array(vstack(rows, format="csr"))
+    together = sparse.csr_array(sparse.vstack(rows, format="csr"))
     return Statistics(together, low, high, facts.cells + sum(map(len, wanted)), empty, empty_cells)
 
 
@@ -263,7 +263,7 @@ def nearest_of_nearest(
     answers, points = facts.rows @ found.weights, facts.points
     gap = np.maximum(answers - facts.low, facts.high - answers)
     reach = gap if objective == "l1" else np.full(len(gap), gap.max(initial=0.0))
-    bounded = csr_array(vstack([facts.rows, -facts.rows], format="csr"))
+    bounded = sparse.csr_array(sparse.vstack([facts.rows, -facts.rows], format="csr"))
     limits = np.concatenate([facts.low + reach, reach - facts.high]) * points
     return _least_maximum(others, time.monotonic() + seconds, progress, found.weights, (bounded, limits))
 
@@ -273,7 +273,7 @@ def _least_maximum(
     deadline: float,
     progress: Progress,
     start: Floats | None = None,
-    further: tuple[csr_array, Floats] | None = None,
+    further: tuple[sparse.csr_array, Floats] | None = None,
 ) -> Density:
     """With all rows or by row generation; see the module. The program is scaled so that the mean of h is 1.
 
@@ -286,19 +286,20 @@ def _least_maximum(
     """
     points = facts.points
     best = np.full(points, 1 / points) if start is None else start
-    matrix, most = (csr_array((0, points)), np.zeros(0)) if further is None else further
-    fixed = csr_array(hstack([matrix, csr_array((len(most), 1))], format="csr"))
+    matrix, most = (sparse.csr_array((0, points)), np.zeros(0)) if further is None else further
+    fixed = sparse.csr_array(sparse.hstack([matrix, sparse.csr_array((len(most), 1))], format="csr"))
     error, bound, rounds = facts.error(best), 0.0, 0
     active = np.zeros(2 * len(facts.low), bool)
     whole = _is_whole(facts)
     active[slice(None) if whole else _worst(facts, best, 0.0, _most_rows(facts))] = True
     limits = np.concatenate([facts.low, -facts.high]) * points
     cost = np.append(np.zeros(points), 1.0)
-    sum_to_one = csr_array(np.append(np.ones(points), 0.0)[None])
+    sum_to_one = sparse.csr_array(np.append(np.ones(points), 0.0)[None])
     while rounds < _MOST_ROUNDS and error - bound > _RELATIVE_GAP * error:
         chosen = np.flatnonzero(active)
-        bounded = hstack([_signed(facts, chosen), csr_array(np.full((len(chosen), 1), -1.0))], format="csr")
-        upper = {"A_ub": vstack([bounded, fixed], format="csr"), "b_ub": np.append(limits[chosen], most)}
+        largest = sparse.csr_array(np.full((len(chosen), 1), -1.0))
+        bounded = sparse.hstack([_signed(facts, chosen), largest], format="csr")
+        upper = {"A_ub": sparse.vstack([bounded, fixed], format="csr"), "b_ub": np.append(limits[chosen], most)}
         until = (time.monotonic() + deadline) / 2 if whole else deadline
         solved = _solve({"c": cost, **upper, "A_eq": sum_to_one, "b_eq": [float(points)]}, until, progress)
         if solved is None and not whole:
@@ -321,11 +322,11 @@ def _least_maximum(
     return Density(best, error, min(bound, error), rounds)
 
 
-def _signed(facts: Statistics, chosen: npt.NDArray[np.int64]) -> csr_array:
+def _signed(facts: Statistics, chosen: npt.NDArray[np.int64]) -> sparse.csr_array:
     """Rows of A and then of −A, by their places in both together, ascending."""
     rows = len(facts.low)
     sides = facts.chosen(chosen[chosen < rows]), -facts.chosen(chosen[chosen >= rows] - rows)
-    return csr_array(vstack(sides, format="csr"))
+    return sparse.csr_array(sparse.vstack(sides, format="csr"))
 
 
 def _is_whole(facts: Statistics) -> bool:
@@ -350,9 +351,9 @@ def _least_sum(facts: Statistics, deadline: float, progress: Progress) -> Densit
     """The whole program at once, with the two sides of each error as variables: A h − u + v = ã."""
     rows, points = len(facts.low), facts.points
     written = facts.chosen(np.arange(rows))
-    sides = csr_array((np.ones(rows), (np.arange(rows), np.arange(rows))), (rows, rows))
-    sum_to_one = csr_array(np.append(np.ones(points), np.zeros(2 * rows))[None])
-    equal = vstack([hstack([written, -sides, sides]), sum_to_one], format="csr")
+    sides = sparse.csr_array((np.ones(rows), (np.arange(rows), np.arange(rows))), (rows, rows))
+    sum_to_one = sparse.csr_array(np.append(np.ones(points), np.zeros(2 * rows))[None])
+    equal = sparse.vstack([sparse.hstack([written, -sides, sides]), sum_to_one], format="csr")
     cost = np.append(np.zeros(points), np.ones(2 * rows))
     wanted = np.append(facts.low, 1.0) * points
     found = _found({"c": cost, "A_eq": equal, "b_eq": wanted}, deadline, progress)

@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
+from dpsql.core import sparse
 from dpsql.core.domain import Domain
 from dpsql.core.threshold import Threshold, threshold_counts
 
@@ -59,10 +59,10 @@ class ThresholdRows:
         """A h of the queries that are kept, shape (kept,)."""
         return self._counted(density)[self.kept]
 
-    def chosen(self, places: Codes) -> csr_array:
+    def chosen(self, places: Codes) -> sparse.csr_array:
         """Some rows, by their places among those that are kept, shape (places, points)."""
         wanted = np.stack(np.unravel_index(self.kept[places], self.shape), axis=1)
         matches = np.zeros((len(places), len(self.codes)), np.int16)
         for column in range(len(self.shape)):
             matches += wanted[:, column, None] == self.codes[None, :, column]
-        return csr_array((matches >= self.least).astype(np.float64))
+        return sparse.csr_array((matches >= self.least).astype(np.float64))

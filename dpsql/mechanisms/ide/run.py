@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
 
+from dpsql.core import sparse
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior, packed
@@ -200,7 +200,7 @@ class Run:
             return weights
         cells = packed(public.codes, public.names, self.domain, columns)
         shape = (self.domain.size(columns), len(distinct))
-        counts = csr_matrix((public.weights, (cells, rows.ravel())), shape=shape)
+        counts = sparse.csr_matrix((public.weights, (cells, rows.ravel())), shape=shape)
         own = packed(groups, self.keys, self.domain, columns)
         size = np.asarray(counts.sum(axis=1)).ravel()[own][:, None]
         likely = weights * counts[own].toarray() / np.asarray(counts.sum(axis=0)).ravel()
