@@ -42,6 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--load", action="append", default=[], help="a file of mechanisms that are tested as dpsql's own")
     parser.addoption("--tiers", action="store_true", help="list the tests that are above their tier of CPU time")
     parser.addoption("--deep", action="store_true", help="all cases of generated tests, not a part: before a release")
+    parser.addoption("--part", type=int, default=1, help="of the parameters of a medium test, every so many-th")
     parser.addoption("--system-noise", action="store_true", help="noise of the system, not of a seed: before a release")
 
 
@@ -54,11 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
     seeds.install()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first, so that no core waits for one at the end; and a mark for what touches DuckDB.
 
     That is found out from the code of each test, its fixtures and what they name.
     """
+    chosen = _part(items, config.getoption("part"))
+    config.hook.pytest_deselected(items=list({*items} - {*chosen}))
+    items[:] = chosen
     for item in items:
         if (chance := item.get_closest_marker("chance")) and chance.args[0] > MOST:
             raise pytest.UsageError(f"{item.nodeid} fails by chance more often than {MOST:g}: {chance.args[0]:g}")
@@ -74,6 +78,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             used = [item.function, inner, *fixtures, *params, *(vars(item.cls).values() if item.cls else ())]
         if any(_touches_duckdb(one, known) for one in used):
             item.add_marker("duckdb")
+
+
+def _part(items: list[pytest.Item], part: int) -> list[pytest.Item]:
+    """Each test function, with a part of its parameters where it is a medium one: on another version of DuckDB.
+
+    What a version does otherwise, it does to a kind of case; generated parameters have each kind many times.
+    """
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen = (
+        depth.some(cases, part) if cases[0].get_closest_marker("medium") else cases for cases in functions.values()
+    )
+    return [item for cases in chosen for item in cases]
 
 
 DOORS = (duckdb, dpsql, subprocess, runpy)
