@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,17 @@ def protect(db: dpsql.Database, *names: str) -> None:
         db.domain("visits", "id", values=list(range(most + 1)), nulls=False)
 
 
-@pytest.fixture
-def bank(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """The closed file."""
-    path = tmp_path / "bank.duckdb"
-    with dpsql.connect(path) as db:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A folder with the closed file and the head of its ledger, which each test has a copy of."""
+    folder = tmp_path_factory.mktemp("made")
+    with dpsql.connect(folder / "bank.duckdb") as db:
         db.sql(getattr(request.module, "TABLES", TABLES))
         protect(db)
-    return path
+    return folder
+
+
+@pytest.fixture
+def bank(tmp_path: Path, made: Path) -> Path:
+    """The closed file."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True) / "bank.duckdb"

@@ -18,6 +18,7 @@ from dpsql.books.tables.public_list import digest_of
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import DpsqlError, InvalidArgument
 from tests.books.conftest import TABLES, protect
+from tests.depth import depth
 
 SUSPECT = "may hold protected rows|was made from a table that is protected"
 MARK = "(SELECT comment FROM duckdb_tables() WHERE table_name = 'people')"
@@ -398,7 +399,7 @@ class Bank:
 
 @pytest.mark.slow
 @settings(
-    max_examples=30,
+    max_examples=depth(30),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -22,6 +22,7 @@ from dpsql.fitting.relaxed.program import TileProgram, device_grid  # the compil
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.relaxed.tiles import layout_of
 from dpsql.fitting.target import Target
+from tests.depth import depth
 
 
 @st.composite
@@ -52,7 +53,7 @@ def code(attribute: Attribute, value: int | None) -> int | None:
 
 
 @pytest.mark.medium
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=depth(150), deadline=None)
 @given(tables())
 def test_duckdb_counts_equal_numpy_counts_and_one_hot_answers(table):
     domain, rows = table
@@ -79,7 +80,7 @@ def test_duckdb_counts_equal_numpy_counts_and_one_hot_answers(table):
 
 
 @pytest.mark.medium
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 @given(tables(), st.data())
 def test_a_sample_counts_only_its_rows(table, data):
     """The counts of some rows are those of a table of these rows only, whatever the rows' values."""
@@ -115,7 +116,7 @@ def one_hot(domain: Domain, clique, rows) -> RelaxedTable:
 
 
 @pytest.mark.medium
-@settings(max_examples=10, deadline=None)  # each compiles a program of its own
+@settings(max_examples=depth(10), deadline=None)  # each compiles a program of its own
 @given(st.integers(0, 2**32 - 1))
 def test_the_compiled_answers_equal_numpy(seed):
     """The tiles that the fit runs on give the same loss as numpy's answers, clique by clique."""

@@ -19,13 +19,14 @@ from dpsql.engines.source import Column
 from dpsql.engines.sql.codes import encode
 from dpsql.engines.sql.types import Native
 from dpsql.owner.declaration import Declaration
+from tests.depth import depth
 
 from .postgres_bank import Bank, bank
 
 pytestmark = pytest.mark.medium
 HOST = duckdb.connect()
 LARGEST = 2**62
-MANY = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=depth(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from dpsql.core.domain import Attribute, attribute_from, fields_of
 from dpsql.core.readings import ALL, READINGS
 from dpsql.engines.duckdb.reading import read, written
 from dpsql.errors import InvalidArgument
+from tests.depth import depth
 
 DAY = {"lower": "00:00:00", "upper": "23:59:59.999999"}
 YEARS = {"lower": "2012-01-01", "upper": "2014-12-31"}
@@ -82,7 +83,7 @@ STORED = {
 
 @pytest.mark.medium
 @pytest.mark.parametrize("stored", sorted(STORED))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=depth(25), deadline=None)
 @given(given_data=st.data())
 def test_nothing_stored_fails_and_what_is_written_is_read_again(stored, given_data):
     drawn = given_data.draw(st.lists(STORED[stored] | st.none(), max_size=40))

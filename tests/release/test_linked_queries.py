@@ -160,12 +160,10 @@ KEYS = {
 
 
 def unruly_trees(seeds: int) -> list[object]:
-    """Kinds of keys and seeds. A unit that is taken out costs some eight CPU seconds, so most run before a release."""
+    """Kinds of keys and seeds. A unit that is taken out costs some eight CPU seconds, so a run has one of each kind."""
 
     def marks(keys: str, seed: int) -> list[pytest.MarkDecorator]:
-        if seed == 0:
-            return [pytest.mark.medium]
-        return [pytest.mark.slow] if seed == 1 and keys == "numbers" else [pytest.mark.slow, pytest.mark.audit]
+        return [pytest.mark.slow, pytest.mark.audit] if seed else [pytest.mark.medium]
 
     return [pytest.param(keys, seed, marks=marks(keys, seed)) for keys in KEYS for seed in range(seeds)]
 
