@@ -122,9 +122,9 @@ def test_what_is_accepted_stays_below_the_bound():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [500, pytest.param(2500, marks=pytest.mark.audit)])
-def test_many_texts_that_are_accepted_stay_below_the_bound(count):
-    assert tried(count)[1] > count / 12.5
+@pytest.mark.audit
+def test_many_texts_that_are_accepted_stay_below_the_bound():
+    assert tried(2500)[1] > 200
 
 
 def test_sizes_that_begin_anew_at_each_level_are_noticed(monkeypatch):
