@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -121,21 +121,36 @@ class Served:
         return " ".join(f"{name}={value}" for name, value in parts.items())
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A service of Adult, and of a table with every type that is published."""
-    with serving(tmp_path_factory.mktemp("served")) as found:
-        yield found
+def to_the_end(config: pytest.Config, service: AbstractContextManager[Served]) -> Served:
+    """A service that runs until all tests have ended, so that no test pays for its end."""
+    config.add_cleanup(lambda: service.__exit__(None, None, None))
+    return service.__enter__()
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A service of a small table, which starts fast, and of one with every type."""
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Served:
+    """A service of Adult, and of a table with every type that is published.
+
+    It is the same for all modules. Whoever changes its users or options starts another; whoever counts what is charged
+    names a release of their own.
+    """
+    return to_the_end(pytestconfig, serving(tmp_path_factory.mktemp("served")))
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Served:
+    """A service of a small table, and of one with every type; it is the same for all modules."""
+    return to_the_end(pytestconfig, browsing(tmp_path_factory.mktemp("browsed")))
+
+
+@contextmanager
+def browsing(folder: Path, shown: str = SHOWN) -> Iterator[Served]:
+    """A service of a small table, which starts fast, and of one that is published."""
     from dpsql.service.supervisor import serve
 
-    path = tmp_path_factory.mktemp("browsed") / "bank.duckdb"
+    path = folder / "bank.duckdb"
     with dpsql.connect(str(path)) as db:
-        db.sql(SHOWN)
+        db.sql(shown)
         db.sql("CREATE TABLE visits AS SELECT i % 4 = 0 AS ill FROM range(100) r(i)")
         db.protect("visits", epsilon=3.0, delta=1e-9)
         token = db.users.add("alice", limits={"visits": 1.0})
@@ -151,7 +166,7 @@ def browsed(small: Served) -> Iterator[psycopg.Connection]:
 
 
 @contextmanager
-def serving(folder: Path, *, shown: str = SHOWN, **options: object) -> Iterator[Served]:
+def serving(folder: Path, **options: object) -> Iterator[Served]:
     from dpsql.service.supervisor import serve
 
     if not DATA.is_dir():
@@ -169,7 +184,7 @@ def serving(folder: Path, *, shown: str = SHOWN, **options: object) -> Iterator[
         db.protect("asked", epsilon=3.0, delta=1e-9)
         db.domain("asked", "note", values=["usual", "rare"])
         db.domain("asked", "size", lower=0, upper=4)
-        db.sql(shown)
+        db.sql(SHOWN)
         tokens = {name: db.users.add(name, role) for name, role in USERS.items()}
         db.users.limit("alice", "adult", 3.0)
         db.users.limit("alice", "asked", 2.0)
@@ -179,9 +194,11 @@ def serving(folder: Path, *, shown: str = SHOWN, **options: object) -> Iterator[
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[psycopg.Connection]:
+def real(pytestconfig: pytest.Config) -> Iterator[psycopg.Connection]:
     """A connection to a real PostgreSQL, beside which the service's answers are laid."""
-    with psycopg.connect(postgres_server.server().words(), autocommit=True) as connection:
+    server = postgres_server.server()
+    pytestconfig.add_cleanup(postgres_server.remove)
+    server.start()  # a test of another engine may have stopped it
+    with psycopg.connect(server.words(), autocommit=True) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         yield connection
-    postgres_server.remove()

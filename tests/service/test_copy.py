@@ -76,7 +76,7 @@ def copied(connection, sql: str) -> list[bytes]:
         return [bytes(part) for part in copy]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ours(served):
     with psycopg.connect(served.dsn(), autocommit=True) as connection:
         yield connection

@@ -8,7 +8,7 @@ import duckdb
 import psycopg
 import pytest
 
-from tests.service.conftest import serving
+from tests.service.conftest import browsing
 
 pytestmark = pytest.mark.medium
 MOOD = "CREATE TYPE mood AS ENUM ('sad', 'ok');"
@@ -99,7 +99,7 @@ def test_every_type_of_duckdb_is_here():
 def typed(tmp_path_factory):
     shown = ", ".join(f"{expression} AS {name}" for name, expression in columns()[0].items())
     table = f"{MOOD} CREATE TABLE shown AS SELECT {shown}; INSERT INTO shown DEFAULT VALUES"
-    with serving(tmp_path_factory.mktemp("typed"), shown=table) as found:
+    with browsing(tmp_path_factory.mktemp("typed"), table) as found:
         yield found
 
 
@@ -168,5 +168,5 @@ def test_a_value_that_cannot_be_read_again_keeps_nobody_out(tmp_path):
     table = f"CREATE TABLE shown AS SELECT {ODD} AS odd, {TABS} AS tabs"
     with duckdb.connect() as local:
         there = local.execute(f"SELECT ({ODD})::VARCHAR, ({TABS})::VARCHAR").fetchall()
-    with serving(tmp_path, shown=table) as found, psycopg.connect(found.dsn(), autocommit=True) as connection:
+    with browsing(tmp_path, table) as found, psycopg.connect(found.dsn(), autocommit=True) as connection:
         assert connection.execute("SELECT odd::text, tabs::text FROM shown").fetchall() == there

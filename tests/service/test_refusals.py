@@ -21,21 +21,15 @@ from dpsql.service.pgwire.session import Session
 from dpsql.service.sqlstate import sqlstate
 from dpsql.service.titles import titles
 from tests.service.nests import LISTS, NESTS, nested, statements
-from tests.service.test_workers import bank, connected
+from tests.service.test_workers import connected
 
 LONGEST = 100_000
 UNEXPECTED = "XX000"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    with bank(tmp_path_factory.mktemp("refusals"), statement_seconds=20.0) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def session(served):
-    with connected(served, "ann") as connection:
+    with connected(served, "alice") as connection:
         yield connection
 
 
@@ -184,8 +178,8 @@ def test_lambdas_in_one_another_are_few(session, what):
 @pytest.mark.medium
 def test_the_owner_sees_what_the_door_itself_refuses(served):
     """A Bind with too few values is a line of the audit log, and so is what is no statement at all."""
-    with connected(served, "ann") as ann:
-        assert ann.pgconn.prepare(b"s", b"SELECT $1::int + $2::int", [23, 23]).error_message == b""
-        assert b"the statement has 2" in ann.pgconn.exec_prepared(b"s", [b"1"]).error_message
+    with connected(served, "alice") as alice:
+        assert alice.pgconn.prepare(b"s", b"SELECT $1::int + $2::int", [23, 23]).error_message == b""
+        assert b"the statement has 2" in alice.pgconn.exec_prepared(b"s", [b"1"]).error_message
     lines = [one for one in events(served.path) if one["event"] == "refused"]
     assert any("the statement has 2" in one["reason"] and "$1" in one["statement"] for one in lines)

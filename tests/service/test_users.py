@@ -15,8 +15,10 @@ import psycopg
 import pytest
 
 import dpsql
+from dpsql.api.cli import main
 from dpsql.service import audit_log
 from dpsql.service.supervisor import serve
+from tests.service.conftest import Served
 
 pytestmark = pytest.mark.medium
 COUNT = "SELECT n FROM dp_query('SELECT count(*) AS n FROM t', epsilon => {})"
@@ -43,13 +45,15 @@ def service(bank):
 
 
 @pytest.fixture
-def owner(bank, service, capfd):
+def owner(bank, service, capsys):
+    """The owner's commands, which ask the keeper though it is another process that runs them."""
+
     def run(*words: str, status: int = 0) -> str:
         named = 2 if words[0] in ("user", "ledger") else 1
-        command = [sys.executable, "-m", "dpsql", *words[:named], str(bank), *words[named:]]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stderr
-        return done.stdout if status == 0 else done.stderr
+        found = main([*words[:named], str(bank), *words[named:]])
+        shown = capsys.readouterr()
+        assert found == status, shown.err
+        return shown.out if status == 0 else shown.err
 
     return run
 
@@ -267,42 +271,23 @@ def test_a_socket_in_a_folder_of_another_users_is_not_the_keepers(tmp_path):
     assert done.stdout == ""
 
 
-def test_one_user_takes_so_many_places_and_no_more(tmp_path):
-    path = tmp_path / "bank.duckdb"
-    with dpsql.connect(path) as db:
-        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
-        db.protect("t", epsilon=3.0, delta=1e-9)
-        tokens = {name: db.users.add(name, "reader") for name in ("ann", "ben")}
-    with serve(str(path), port=0, user_connections=2) as running:
-
-        def connected(name):
-            return psycopg.connect(
-                f"host=127.0.0.1 port={running.port} user={name} password={tokens[name]} dbname=dpsql sslmode=require"
-            )
-
-        with connected("ann"), connected("ann"):
-            with pytest.raises(psycopg.OperationalError, match="2 clients of ann are connected already"):
-                connected("ann")
-            connected("ben").close()
+def test_one_user_takes_so_many_places_and_no_more(spare):
+    with psycopg.connect(spare.dsn("ann")), psycopg.connect(spare.dsn("ann")):
+        with pytest.raises(psycopg.OperationalError, match="2 clients of ann are connected already"):
+            psycopg.connect(spare.dsn("ann"))
+        psycopg.connect(spare.dsn("ben")).close()
 
 
 @pytest.mark.slow
-def test_a_statement_that_takes_too_much_memory_ends_alone(tmp_path):
+def test_a_statement_that_takes_too_much_memory_ends_alone(spare):
     """DuckDB's own limit does not see the texts that a function makes; the system's does."""
-    path = tmp_path / "bank.duckdb"
-    with dpsql.connect(path) as db:
-        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
-        db.protect("t", epsilon=3.0, delta=1e-9)
-        token = db.users.add("ann", "reader")
-    with serve(str(path), port=0, memory="100MB", connections=10) as running:
-        where = f"host=127.0.0.1 port={running.port} user=ann password={token} dbname=dpsql sslmode=require"
-        process = running.process("front")
-        with psycopg.connect(where, autocommit=True) as one:
-            long = f"length(replace(replace('{'a' * 1000}', 'a', '{'b' * 1000}'), 'b', '{'c' * 3000}'))"
-            with pytest.raises(psycopg.Error, match=r"Out of Memory|[Mm]emory"):
-                one.execute(f"SELECT {long}")
-            assert one.execute("SELECT 1").fetchall() == [(1,)], "the statement ended, and not the front"
-            assert running.process("front") == process
+    process = spare.service.process("front")
+    with psycopg.connect(spare.dsn("ann"), autocommit=True) as one:
+        long = f"length(replace(replace('{'a' * 1000}', 'a', '{'b' * 1000}'), 'b', '{'c' * 3000}'))"
+        with pytest.raises(psycopg.Error, match=r"Out of Memory|[Mm]emory"):
+            one.execute(f"SELECT {long}")
+        assert one.execute("SELECT 1").fetchall() == [(1,)], "the statement ended, and not the front"
+        assert spare.service.process("front") == process
 
 
 @pytest.mark.parametrize(
@@ -315,33 +300,27 @@ def test_a_statement_that_takes_too_much_memory_ends_alone(tmp_path):
 )
 def test_a_statement_writes_nothing_to_the_disk(spare, sql):
     """DuckDB has no place to put what does not fit into memory, so the statement ends."""
-    running, where, folder = spare
-    with psycopg.connect(where, autocommit=True) as one:
+    with psycopg.connect(spare.dsn("ann"), autocommit=True) as one:
         with pytest.raises(psycopg.Error, match=r"Out of Memory|[Mm]emory"):
             one.execute(sql)
         assert one.execute("SELECT 1").fetchall() == [(1,)]
-    front = f"/proc/{running.process('front')}"
+    front = f"/proc/{spare.service.process('front')}"
     opened = {os.path.realpath(f"{front}/fd/{one}") for one in os.listdir(f"{front}/fd")}
     assert not [name for name in opened if "duckdb_temp" in name]
-    places = (os.path.realpath(f"{front}/cwd"), tempfile.gettempdir(), str(folder))
+    places = (os.path.realpath(f"{front}/cwd"), tempfile.gettempdir(), str(spare.path.parent))
     assert not [one for place in places for one in os.listdir(place) if one in (".tmp", "duckdb_temp")]
 
 
 @pytest.fixture(scope="module")
 def spare(tmp_path_factory):
-    """A service with little memory."""
-    folder = tmp_path_factory.mktemp("spare")
-    path = folder / "bank.duckdb"
+    """A service with little memory, and few places."""
+    path = tmp_path_factory.mktemp("spare") / "bank.duckdb"
     with dpsql.connect(path) as db:
         db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
         db.protect("t", epsilon=3.0, delta=1e-9)
-        token = db.users.add("ann", "reader")
-    with serve(str(path), port=0, memory="100MB", connections=10) as running:
-        yield (
-            running,
-            f"host=127.0.0.1 port={running.port} user=ann password={token} dbname=dpsql sslmode=require",
-            folder,
-        )
+        tokens = {name: db.users.add(name, "reader") for name in ("ann", "ben")}
+    with serve(str(path), port=0, memory="100MB", connections=10, user_connections=2) as running:
+        yield Served(running, path, tokens)
 
 
 def test_nothing_is_charged_that_is_not_in_the_audit_log(tmp_path):

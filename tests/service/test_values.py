@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from tests.engines.postgres_server import server
-from tests.service.conftest import JDBC, need_jdbc, serving
+from tests.service.conftest import JDBC, browsing, need_jdbc
 
 pytestmark = pytest.mark.medium
 NINES, TINY = "9" * 38, f"0.{'0' * 37}1"
@@ -184,11 +184,11 @@ def extremes(tmp_path_factory):
         for row in range(longest)
     )
     table = f"CREATE TABLE shown AS {' UNION ALL '.join(rows)}"
-    with serving(tmp_path_factory.mktemp("extremes"), shown=table) as found:
+    with browsing(tmp_path_factory.mktemp("extremes"), table) as found:
         yield found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ours(extremes):
     with psycopg.connect(extremes.dsn(), autocommit=True) as connection:
         yield connection
@@ -389,8 +389,7 @@ def java(folder: Path, literals: list[tuple[str, str]], *login: str) -> list[str
     path = folder / "literals"
     path.write_text("".join(f"{kind}\t{literal}\n" for kind, literal in literals if "\n" not in literal))
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC"]
-    source = Path(__file__).parent / "clients" / "Values.java"
-    command = ["java", *quick, "-cp", str(JDBC), str(source), str(path), *login]
+    command = ["java", *quick, "-cp", f"{JDBC}:{folder}", "Values", str(path), *login]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -402,6 +401,8 @@ def test_pgjdbc_reads_seven_times(extremes, real, tmp_path):
         (postgres + "[]" * ("[" in ours), ours, own) for kind, (postgres, _) in SENT.items() for ours, own in both(kind)
     ]
     url = "jdbc:postgresql://127.0.0.1:{}/{}?sslmode={}"
+    source = Path(__file__).parent / "clients" / "Values.java"
+    subprocess.run(["javac", "-J-XX:TieredStopAtLevel=1", "-d", tmp_path, source], check=True)
     told = url.format(extremes.service.port, "dpsql", "require"), "alice", extremes.tokens["alice"]
     got = java(tmp_path, [(kind, ours) for kind, ours, _ in pairs], *told)
     with relayed(server().folder / ".s.PGSQL.5432") as port:

@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.depth import depth
 from tests.service.conftest import CANARY
 from tests.service.processes import workers_of
 
@@ -82,7 +83,7 @@ def test_random_messages_end_their_own_session_at_most(served):
     """Kinds and lengths are right, what is in them is not; a message that is refused leaves the session usable."""
     draw = random.Random(17)
     with psycopg.connect(served.dsn()) as connection:
-        for _ in range(200):
+        for _ in range(depth(200)):
             kind = draw.choice(b"PBDECdcfFHS")
             body = bytes(draw.choice(b"SP\0\0\0\1select1$") for _ in range(draw.randrange(40)))
             with raw_session(served) as session:
@@ -160,7 +161,7 @@ def test_mutated_messages_end_their_own_session_at_most(served, count):
 
 def test_mutated_beginnings_end_themselves_at_most(served):
     draw, process = random.Random(6), served.service.process("front")
-    for _ in range(300):
+    for _ in range(depth(300)):
         data = bytearray(startup(b"alice") + b"p" + struct.pack("!i", 8) + b"nope")
         for _ in range(draw.randrange(1, 5)):
             data[draw.randrange(len(data))] = draw.randrange(256)

@@ -50,13 +50,18 @@ ENDLESS = f"SELECT s COLLATE NFC = 'b' FROM {MARKS}"
 """One value, in which DuckDB sorts marks by exchanging neighbours, and cannot be interrupted."""
 
 
-@contextmanager
-def bank(folder, **options):
-    path = folder / "bank.duckdb"
+def filled(path):
+    """A file with a protected table, and the tokens of two users."""
     with dpsql.connect(str(path)) as db:
         db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
         db.protect("t", epsilon=3.0, delta=1e-9)
-        tokens = {name: db.users.add(name, limits={"t": 1.0}) for name in ("ann", "ben")}
+        return {name: db.users.add(name, limits={"t": 1.0}) for name in ("ann", "ben")}
+
+
+@contextmanager
+def bank(folder, **options):
+    path = folder / "bank.duckdb"
+    tokens = filled(path)
     stated = {"port": 0, "statement_seconds": SECONDS, "metrics": f"127.0.0.1:{free_port()}", **options}
     with serve(str(path), **stated) as service:
         served = Served(service, path, tokens)
@@ -305,8 +310,7 @@ def test_a_front_that_lets_nobody_in_is_started_again(tmp_path):
 @pytest.mark.medium
 def test_a_supervisor_that_was_stopped_ends_no_front(tmp_path):
     """Both stand still for longer than the silence, and the supervisor goes on first."""
-    with bank(tmp_path):
-        pass
+    filled(tmp_path / "bank.duckdb")
     code = f"from dpsql.service.supervisor import serve\nserve({str(tmp_path / 'bank.duckdb')!r}, port=0, silence_seconds=5.0)"
     code += ".__enter__().wait()"
     supervisor = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
