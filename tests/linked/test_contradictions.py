@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.errors import DpsqlError, InvalidArgument
+from tests.depth import depth
 from tests.linked.test_link_rules import LEVELS, QUICK
 from tests.linked.test_release import run
 
@@ -54,7 +55,11 @@ def town():
 
 @pytest.mark.slow
 @settings(
-    max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+    max_examples=depth(12),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
 )
 @given(stated=st.lists(rules(), min_size=1, max_size=3, unique=True))
 def test_rules_are_refused_without_a_charge_or_rows_come(town, stated):

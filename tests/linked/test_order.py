@@ -24,6 +24,7 @@ from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evidence.ascent import ascending, is_strict, orders, with_orders
 from dpsql.release.chains import Chains, Pairs, Parents, rising
+from tests.depth import depth
 from tests.linked.test_unit_rows import SETTINGS, full, sensitivity
 from tests.linked.trees import SHAPES, Shape, databases
 
@@ -49,7 +50,7 @@ def in_order(shape: Shape) -> InOrder:
 
 
 @pytest.mark.medium
-@settings(SETTINGS, max_examples=10)
+@settings(SETTINGS, max_examples=depth(10))
 @given(databases())
 def test_removing_a_unit_moves_one_row(database):
     shape, rows = database
@@ -58,7 +59,7 @@ def test_removing_a_unit_moves_one_row(database):
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=60)
+@settings(SETTINGS, max_examples=depth(60))
 @given(databases(unique=False))
 def test_removing_a_unit_moves_one_row_of_many_trees(database):
     shape, rows = database
@@ -111,7 +112,7 @@ PANEL = UnitRow(Tree(UNITS, (LINK,)), {UNITS: Domain(()), "t": Domain((DAY,))})
 
 
 @pytest.mark.medium
-@settings(SETTINGS, max_examples=15)
+@settings(SETTINGS, max_examples=depth(15))
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0, 1, 2, 3, 7, 8, None])), max_size=14))
 def test_a_unit_shows_two_rows_that_follow_each_other(rows):
     """By plain loops: the codes of the pair stand in the sorted codes of the unit, as far on as `before` says."""
@@ -193,7 +194,7 @@ def chains(draw):
 
 
 @pytest.mark.medium
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=depth(150))
 @given(chains())
 def test_a_chain_rises_whatever_lends(case):
     nullable, strict, lenders, given_parents, seed = case

@@ -13,6 +13,7 @@ from dpsql.books.ledger.store import Books
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
+from tests.depth import is_deep, some
 from tests.processes import run_and_die
 
 pytestmark = pytest.mark.medium
@@ -61,7 +62,7 @@ def copies(db: dpsql.Database, schema: str) -> dict[str, int]:
     return {name: db.sql(count.format(schema, quote(name))).fetchall()[0][0] for (name,) in listed}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(4) if is_deep() else [1, 3])  # keys of whole numbers, some NULL; UUIDs
 def test_users_read_what_was_released_with_keys_that_fit(seed):
     with dpsql.connect() as db:
         names = bank(db, seed)
@@ -130,7 +131,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("after", [0.05, 0.12, 0.21, 0.33])
+@pytest.mark.parametrize("after", some([0.05, 0.12, 0.21, 0.33], part=3))
 def test_who_dies_in_the_middle_leaves_all_tables_of_one_release(tmp_path: Path, after: float):
     path = str(tmp_path / "bank.duckdb")
     with dpsql.connect(path) as db:

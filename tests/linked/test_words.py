@@ -19,6 +19,7 @@ from dpsql.core.tree import Link, Tree
 from dpsql.core.unit_row import UnitRow
 from dpsql.core.unit_words import words_of
 from dpsql.release.judged_tree import judged_tree
+from tests.depth import depth
 
 FLAT = re.compile(r"\w\[[0-9]\]|[a-z]\.number|\.head\b|\.spouse\b")
 QUICK = {"steps": 5, "relaxed_rows": 16}
@@ -216,7 +217,7 @@ def follow(db: dpsql.Database, table: str, advice: str) -> None:
     db.sql(f"EXPLAIN FROM dp_synthesize('{table}', linked := true, {options})").fetchall()  # refuses what is not left
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=depth(10), deadline=None)
 @given(st.sampled_from([*TREES]), st.floats(0.05, 3.0), st.sampled_from([1.0, 1.3, 2.0, 6.0, 30.0]))
 @pytest.mark.medium
 def test_what_a_plan_advises_is_accepted(table, epsilon, times):

@@ -26,6 +26,7 @@ from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, LAPLACE
 from dpsql.privacy.pricing import price
 from dpsql.runtime.progress import Quiet
+from tests.depth import depth
 
 from ..counters import RELATIONS, Journal, Rows
 
@@ -73,7 +74,7 @@ def a_walk(make, neighbours, factor: int = 1, kinds=None) -> Walk:
 
 @pytest.mark.medium
 @given(courses(), st.sampled_from(RELATIONS))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=depth(40), deadline=None)
 def test_price_plan_and_walk_agree(make, neighbours):
     """All of the charge is asked for, to the last digit, and it is what the plan says."""
     walk = a_walk(make, neighbours)
@@ -86,14 +87,14 @@ def test_price_plan_and_walk_agree(make, neighbours):
 
 
 @given(courses(), st.sampled_from(RELATIONS))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=depth(20), deadline=None)
 def test_who_walks_at_twice_the_price_is_stopped(make, neighbours):
     with pytest.raises(InsufficientBudget):
         walked(a_walk(make, neighbours, factor=2))
 
 
 @given(courses(), st.sampled_from(RELATIONS))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=depth(20), deadline=None)
 def test_who_asks_a_kind_that_was_not_declared_is_stopped(make, neighbours):
     for kind in (kinds := make(Facts(DOMAIN, Workload(()), neighbours)).questions.kinds):
         with pytest.raises(DpsqlError, match=f"kind {kind!r}"):

@@ -22,6 +22,7 @@ from dpsql.fitting.least_squares import best_strategy, least_squares, subsets
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import make
 from tests.conftest import settle
+from tests.depth import depth
 
 
 def domain_of(sizes) -> Domain:
@@ -45,7 +46,7 @@ def measurement(domain, clique, values, variance) -> Target:
     return Target(clique, domain.shape(clique), values.astype(float), float(variance), 1.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=depth(40), deadline=None)
 @given(st.data())
 def test_least_squares_is_the_general_solution(data):
     """The same answers and variances as numpy's weighted least squares on the whole domain."""

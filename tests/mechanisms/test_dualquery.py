@@ -30,6 +30,7 @@ from dpsql.privacy.accounting import selection_rate, simple_epsilon, zcdp_epsilo
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
 from dpsql.runtime.progress import Quiet
+from tests.depth import depth
 
 from ..conftest import seeded_entropy
 from ..counters import Journal
@@ -142,9 +143,9 @@ def random_goal(generator, attributes: int, values: int, count: int, *, threshol
 @pytest.mark.medium
 @pytest.mark.parametrize("thresholds", [False, True])
 def test_local_search_reaches_the_integer_program(thresholds):
-    """On 60 random instances: never above the proven optimum, and below it at most once; small ones by enumeration."""
-    generator, below = np.random.default_rng(0), 0
-    for number in range(60):
+    """Never above the proven optimum, and below it once in 60 random instances at most; small ones by enumeration."""
+    generator, below, instances = np.random.default_rng(0), 0, depth(60)
+    for number in range(instances):
         attributes, values, count = [(4, 3, 12), (6, 4, 30), (12, 8, 40)][number % 3]
         goal = random_goal(generator, attributes, values, count, thresholds=thresholds)
         exact = exact_record(goal, 60, generator)
@@ -154,7 +155,7 @@ def test_local_search_reaches_the_integer_program(thresholds):
             assert goal.values(every).max() == pytest.approx(found[0])
         assert found[1] <= found[0] + 1e-9
         below += found[1] < found[0] - 1e-9
-    assert below <= 1
+    assert below <= instances // 60
 
 
 @pytest.mark.parametrize("thresholds", [False, True])
@@ -505,9 +506,8 @@ def test_the_check_by_renyi_divergence_would_see_half_of_rho():
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
 @pytest.mark.parametrize("shift", [0.0, -1.0, 1.0])
-def test_epsilon_against_the_numerical_composition_of_the_draws(delta, shift):
+def test_epsilon_against_the_numerical_composition_of_the_draws(shift):
     """dp-accounting composes the exact privacy losses of all draws: at most ε from ρ, and within a fifth of it where
     each draw is as likely to be one thing as the other, which tells most."""
     accounting = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
@@ -524,12 +524,13 @@ def test_epsilon_against_the_numerical_composition_of_the_draws(delta, shift):
             value_discretization_interval=1e-5,
         ).self_compose(samples)
         composed = one if composed is None else composed.compose(one)
-    exact = composed.get_epsilon_for_delta(delta)
-    ours = zcdp_epsilon(found.cost, delta)
-    assert exact <= ours
-    if not shift:
-        assert ours <= 1.2 * exact
-        assert zcdp_epsilon(found.cost / 2, delta) < exact  # the broken twin
+    for delta in (1e-4, 1e-6, 1e-9):
+        exact = composed.get_epsilon_for_delta(delta)
+        ours = zcdp_epsilon(found.cost, delta)
+        assert exact <= ours
+        if not shift:
+            assert ours <= 1.2 * exact
+            assert zcdp_epsilon(found.cost / 2, delta) < exact  # the broken twin
 
 
 def test_the_alpha_that_is_offered_fits():

@@ -34,6 +34,7 @@ from dpsql.privacy.pricing import price
 from dpsql.runtime.progress import Quiet
 from dpsql.strategy.dependence import dependent_cliques, independent_columns, mutual_information
 from tests.conftest import settle
+from tests.depth import depth
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows
@@ -176,7 +177,7 @@ SHARES = arrays(np.float64, (3, 6), elements=st.sampled_from([0.0, 0.01, 0.1, 1.
 class TestNearest:
     @pytest.mark.medium
     @given(ANSWERS, SHARES, st.booleans())
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=depth(150), deadline=None)
     def test_is_l1_closest(self, noisy, shares, covers):
         """Both choices are distributions, and no other is L1-closer (linprog)."""
         shares = shares + np.eye(6)[:3]  # each line has some mass

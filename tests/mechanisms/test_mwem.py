@@ -25,6 +25,7 @@ from dpsql.models.mixture import MixtureModel
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.pricing import price
 from dpsql.runtime.progress import Quiet
+from tests.depth import depth
 
 from ..conftest import seeded_entropy
 from ..counters import Journal, Rows
@@ -207,7 +208,7 @@ def test_the_budget_is_the_sum_of_its_steps():
     assert float(budget.rho) == pytest.approx(5 * (0.2**2 / 8 + 0.2**2 / 2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 @given(st.data())
 def test_factored_and_weighted_are_the_dense_histogram(data):
     sizes = data.draw(st.lists(st.integers(2, 3), min_size=2, max_size=4))
