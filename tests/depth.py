@@ -37,4 +37,4 @@ def some(values: Sequence[_Value], part: int = _PART) -> list[_Value]:
     >>> some([1, 2, 3])[0], some([1, 2, 3])[-1]
     (1, 3)
     """
-    return list(values) if is_deep() or part == 1 else [*values[:-1:part], *values[-1:]]
+    return list(values) if is_deep() else [*values[:-1:part], *values[-1:]]

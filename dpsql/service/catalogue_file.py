@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,16 @@ def write(served: Sequence[Mapping[str, Any]]) -> int:
         path = Path(folder, "catalogue")
         process = os.fork()
         if not process:
+            status = 1
             try:
                 _write(path, served)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
             finally:
-                os._exit(0)
-        os.waitpid(process, 0)
+                os._exit(status)
+        if os.waitpid(process, 0)[1]:
+            raise OSError("the catalogue was not written: what happened stands above")
         return os.open(path, os.O_RDONLY)
 
 

@@ -14,9 +14,12 @@ from dpsql.service.served import functions_served
 
 
 @pytest.fixture(scope="module")
-def both() -> Iterator[tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]]:
+def both(tmp_path_factory) -> Iterator[tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]]:
     """Instances with the catalogue: made, and copied from a file that has no name any more."""
-    file = catalogue_file.write(functions_served())
+    path = tmp_path_factory.mktemp("catalogue") / "file"
+    catalogue_file._write(path, functions_served())  # not in a fork, as in a service: this process has threads
+    file = os.open(path, os.O_RDONLY)
+    path.unlink()
     try:
         with duckdb.connect() as made, duckdb.connect() as copied:
             catalogue.make(made, functions_served())
