@@ -272,9 +272,9 @@ def test_a_socket_in_a_folder_of_another_users_is_not_the_keepers(tmp_path):
 
 
 def test_one_user_takes_so_many_places_and_no_more(spare):
-    with psycopg.connect(spare.dsn("ann")), psycopg.connect(spare.dsn("ann")):
-        with pytest.raises(psycopg.OperationalError, match="2 clients of ann are connected already"):
-            psycopg.connect(spare.dsn("ann"))
+    with psycopg.connect(spare.dsn("cora")), psycopg.connect(spare.dsn("cora")):
+        with pytest.raises(psycopg.OperationalError, match="2 clients of cora are connected already"):
+            psycopg.connect(spare.dsn("cora"))
         psycopg.connect(spare.dsn("ben")).close()
 
 
@@ -318,7 +318,7 @@ def spare(tmp_path_factory):
     with dpsql.connect(path) as db:
         db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
         db.protect("t", epsilon=3.0, delta=1e-9)
-        tokens = {name: db.users.add(name, "reader") for name in ("ann", "ben")}
+        tokens = {name: db.users.add(name, "reader") for name in ("ann", "ben", "cora")}
     with serve(str(path), port=0, memory="100MB", connections=10, user_connections=2) as running:
         yield Served(running, path, tokens)
 
