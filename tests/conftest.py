@@ -233,6 +233,11 @@ PEOPLE = """
 @pytest.fixture
 def people(db: dpsql.Database) -> dpsql.Database:
     """A small protected table `people` with all domains declared and a budget of epsilon 3."""
+    return with_people(db)
+
+
+def with_people(db: dpsql.Database) -> dpsql.Database:
+    """See `people`."""
     db.sql(PEOPLE)
     db.protect("people", epsilon=3.0, delta=1e-6, enums=True)
     db.domain("people", "age", lower=18, upper=77, bins=6)

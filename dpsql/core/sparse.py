@@ -1,8 +1,8 @@
-"""SciPy's sparse matrices, imported when the first is made: who opens a database does not wait for them."""
+"""SciPy's sparse matrices, of which opening a database needs none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array as csr_array
@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from scipy.sparse import hstack as hstack
     from scipy.sparse import vstack as vstack
 else:
+    from dpsql.core.late import late
 
-    def __getattr__(name: str) -> Any:
-        from scipy import sparse
-
-        value = globals()[name] = getattr(sparse, name)
-        return value
+    __getattr__ = late("scipy.sparse")

@@ -1,8 +1,8 @@
-"""SciPy's functions of distributions, imported at their first use: who opens a database does not wait for them."""
+"""SciPy's functions of distributions, of which opening a database needs none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scipy.special import chdtrc as chdtrc
@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from scipy.special import ndtri as ndtri
     from scipy.special import ndtri_exp as ndtri_exp
 else:
+    from dpsql.core.late import late
 
-    def __getattr__(name: str) -> Any:
-        from scipy import special
-
-        value = globals()[name] = getattr(special, name)
-        return value
+    __getattr__ = late("scipy.special")

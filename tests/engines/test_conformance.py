@@ -27,7 +27,6 @@ from dpsql.engines.registry import ENGINES
 from dpsql.engines.source import HOST, FoundView, Source
 from dpsql.errors import UnknownName
 
-from ..depth import depth, is_deep
 from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, marginals_of
 from .held_in_duckdb import WithUnits, fill
 from .lakes import InBucket, InDelta, InDeltaWithVectors, InIceberg, InLake, lake_place
@@ -120,13 +119,7 @@ if iceberg_jar():
 
 ONCE = ("bigquery",)
 """Those that CI runs with one version of DuckDB: the statements of the other warehouse are nearly theirs."""
-DEEP = (f"{HOST}, in memory, 1 thread",)
-"""Those that run before a release: the rows of DuckDB with more threads go the same way, and further."""
-EACH = [
-    pytest.param(where, marks=[pytest.mark.slow] * where.startswith(ONCE))
-    for where in PLACES
-    if is_deep() or where not in DEEP
-]
+EACH = [pytest.param(where, marks=[pytest.mark.slow] * where.startswith(ONCE)) for where in PLACES]
 
 
 @pytest.mark.medium
@@ -149,7 +142,7 @@ def test_counts_of_any_table_are_the_references(where, tmp_path):
         names = st.lists(st.sampled_from(sorted(known_cases(place))), min_size=1, max_size=3, unique=True)
 
         @settings(
-            max_examples=2 if where.startswith("spark") else 5 if "bucket" in where else depth(25),
+            max_examples=2 if where.startswith("spark") else 5 if "bucket" in where else 25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
         )

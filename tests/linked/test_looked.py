@@ -33,9 +33,8 @@ SAID = {
 """Excluded columns have no domain to be read off; keys have one that no linked release uses."""
 ALL = [*itertools.product(NAMES, SAID)]
 DRAWN = [frozenset(random.Random(n).sample(ALL, 4)) for n in range(3)]
-LOOKED = [
-    frozenset({each}) for each in some(ALL, part=5)
-] + DRAWN  # of a run that is not deep: each word and table once
+LOOKED = [frozenset({pair}) for pair in some(ALL, part=5)] + DRAWN
+"""Alone, each word and each table at least once, or all pairs if deep; and four together."""
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def in_order(shape: Shape) -> InOrder:
 
 
 @pytest.mark.medium
-@settings(SETTINGS, max_examples=depth(10))
+@settings(SETTINGS, max_examples=10)
 @given(databases())
 def test_removing_a_unit_moves_one_row(database):
     shape, rows = database
@@ -59,7 +59,7 @@ def test_removing_a_unit_moves_one_row(database):
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=depth(60))
+@settings(SETTINGS, max_examples=60)
 @given(databases(unique=False))
 def test_removing_a_unit_moves_one_row_of_many_trees(database):
     shape, rows = database

@@ -19,7 +19,6 @@ from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb import unit_rows
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.evaluation.roles import roles_of
-from tests.depth import depth
 from tests.linked.test_unit_rows import full, moves_one_row, sensitivity
 from tests.linked.trees import SECRET, SHAPES, Rows, Shape, databases, moved
 
@@ -72,14 +71,14 @@ def casts(draw: st.DrawFn, unique: bool = True) -> tuple[Cast, Rows]:
 
 
 @pytest.mark.medium
-@settings(SETTINGS, max_examples=depth(12))
+@settings(SETTINGS, max_examples=12)
 @given(casts())
 def test_removing_a_unit_moves_one_row(database):
     moves_one_row(database)
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=depth(15))
+@settings(SETTINGS, max_examples=15)
 @given(casts(unique=False))
 def test_removing_a_unit_moves_one_row_where_keys_are_shared(database):
     moves_one_row(database)

@@ -15,7 +15,6 @@ from dpsql.core.tree import Link, Tree
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb import unit_rows
 from dpsql.engines.duckdb.catalog import find_source
-from tests.depth import depth
 from tests.linked.trees import SHAPES, Rows, Shape, databases, moved, removals
 
 SETTINGS = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -37,21 +36,21 @@ def moves_one_row(database):
 
 
 @pytest.mark.medium
-@settings(SETTINGS, max_examples=depth(30))
+@settings(SETTINGS, max_examples=30)
 @given(databases())
 def test_removing_a_unit_moves_one_row(database):
     moves_one_row(database)
 
 
 @pytest.mark.medium
-@settings(SETTINGS, max_examples=depth(12))
+@settings(SETTINGS, max_examples=12)
 @given(databases(unique=False))
 def test_removing_a_unit_moves_one_row_where_keys_are_shared(database):
     moves_one_row(database)
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=depth(20))
+@settings(SETTINGS, max_examples=20)
 @given(databases(unique=False))
 def test_removing_a_unit_moves_one_row_of_many_trees(database):
     moves_one_row(database)

@@ -23,7 +23,6 @@ from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb import unit_rows
 from dpsql.engines.duckdb.catalog import find_source
 from dpsql.errors import InvalidArgument
-from tests.depth import depth
 from tests.linked.test_release import charges, run
 from tests.linked.test_resume import POINTS
 from tests.linked.test_unit_rows import SETTINGS
@@ -80,14 +79,14 @@ def tables(draw):
 
 
 @pytest.mark.medium
-@settings(SETTINGS, max_examples=depth(12))
+@settings(SETTINGS, max_examples=12)
 @given(tables())
 def test_removing_a_unit_with_all_its_rows_moves_one_row(table):
     check_units(*table)
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=depth(30))
+@settings(SETTINGS, max_examples=30)
 @given(tables())
 def test_removing_a_unit_with_all_its_rows_moves_one_row_of_many_tables(table):
     check_units(*table)

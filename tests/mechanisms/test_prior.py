@@ -16,7 +16,7 @@ from dpsql.core.marginal import Measurement
 from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import consistent
 from dpsql.mechanisms.base import make
-from tests.conftest import PEOPLE, settle
+from tests.conftest import settle, with_people
 
 FAST = {"relaxed_rows": 16, "steps": 20}
 
@@ -77,11 +77,7 @@ REFUSED = {
 def refusing():
     """A database of all that is no prior. Nothing of it changes, as everything is refused."""
     with dpsql.connect() as db:
-        db.sql(PEOPLE)
-        db.protect("people", epsilon=3.0, delta=1e-6, enums=True)
-        db.domain("people", "age", lower=18, upper=77, bins=6)
-        db.domain("people", "sex", values=["F", "M"])
-        write_what_is_refused(with_public(db))
+        write_what_is_refused(with_public(with_people(db)))
         yield db
 
 
