@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -121,26 +121,18 @@ class Served:
         return " ".join(f"{name}={value}" for name, value in parts.items())
 
 
-def to_the_end(config: pytest.Config, service: AbstractContextManager[Served]) -> Served:
-    """A service that runs until all tests have ended, so that no test pays for its end."""
-    config.add_cleanup(lambda: service.__exit__(None, None, None))
-    return service.__enter__()
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service of Adult, and of a table with every type that is published."""
+    with serving(tmp_path_factory.mktemp("served")) as service:
+        yield service
 
 
-@pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Served:
-    """A service of Adult, and of a table with every type that is published.
-
-    It is the same for all modules. Whoever changes its users or options starts another; whoever counts what is charged
-    names a release of their own.
-    """
-    return to_the_end(pytestconfig, serving(tmp_path_factory.mktemp("served")))
-
-
-@pytest.fixture(scope="session")
-def small(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Served:
-    """A service of a small table, and of one with every type; it is the same for all modules."""
-    return to_the_end(pytestconfig, browsing(tmp_path_factory.mktemp("browsed")))
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service of a small table, and of one with every type."""
+    with browsing(tmp_path_factory.mktemp("browsed")) as service:
+        yield service
 
 
 @contextmanager

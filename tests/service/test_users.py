@@ -18,7 +18,6 @@ import dpsql
 from dpsql.api.cli import main
 from dpsql.service import audit_log
 from dpsql.service.supervisor import serve
-from tests.service.conftest import Served
 
 pytestmark = pytest.mark.medium
 COUNT = "SELECT n FROM dp_query('SELECT count(*) AS n FROM t', epsilon => {})"
@@ -271,23 +270,42 @@ def test_a_socket_in_a_folder_of_another_users_is_not_the_keepers(tmp_path):
     assert done.stdout == ""
 
 
-def test_one_user_takes_so_many_places_and_no_more(spare):
-    with psycopg.connect(spare.dsn("cora")), psycopg.connect(spare.dsn("cora")):
-        with pytest.raises(psycopg.OperationalError, match="2 clients of cora are connected already"):
-            psycopg.connect(spare.dsn("cora"))
-        psycopg.connect(spare.dsn("ben")).close()
+def test_one_user_takes_so_many_places_and_no_more(tmp_path):
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
+        db.protect("t", epsilon=3.0, delta=1e-9)
+        tokens = {name: db.users.add(name, "reader") for name in ("ann", "ben")}
+    with serve(str(path), port=0, user_connections=2) as running:
+
+        def connected(name):
+            return psycopg.connect(
+                f"host=127.0.0.1 port={running.port} user={name} password={tokens[name]} dbname=dpsql sslmode=require"
+            )
+
+        with connected("ann"), connected("ann"):
+            with pytest.raises(psycopg.OperationalError, match="2 clients of ann are connected already"):
+                connected("ann")
+            connected("ben").close()
 
 
 @pytest.mark.slow
-def test_a_statement_that_takes_too_much_memory_ends_alone(spare):
+def test_a_statement_that_takes_too_much_memory_ends_alone(tmp_path):
     """DuckDB's own limit does not see the texts that a function makes; the system's does."""
-    process = spare.service.process("front")
-    with psycopg.connect(spare.dsn("ann"), autocommit=True) as one:
-        long = f"length(replace(replace('{'a' * 1000}', 'a', '{'b' * 1000}'), 'b', '{'c' * 3000}'))"
-        with pytest.raises(psycopg.Error, match=r"Out of Memory|[Mm]emory"):
-            one.execute(f"SELECT {long}")
-        assert one.execute("SELECT 1").fetchall() == [(1,)], "the statement ended, and not the front"
-        assert spare.service.process("front") == process
+    path = tmp_path / "bank.duckdb"
+    with dpsql.connect(path) as db:
+        db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
+        db.protect("t", epsilon=3.0, delta=1e-9)
+        token = db.users.add("ann", "reader")
+    with serve(str(path), port=0, memory="100MB", connections=10) as running:
+        where = f"host=127.0.0.1 port={running.port} user=ann password={token} dbname=dpsql sslmode=require"
+        process = running.process("front")
+        with psycopg.connect(where, autocommit=True) as one:
+            long = f"length(replace(replace('{'a' * 1000}', 'a', '{'b' * 1000}'), 'b', '{'c' * 3000}'))"
+            with pytest.raises(psycopg.Error, match=r"Out of Memory|[Mm]emory"):
+                one.execute(f"SELECT {long}")
+            assert one.execute("SELECT 1").fetchall() == [(1,)], "the statement ended, and not the front"
+            assert running.process("front") == process
 
 
 @pytest.mark.parametrize(
@@ -300,27 +318,36 @@ def test_a_statement_that_takes_too_much_memory_ends_alone(spare):
 )
 def test_a_statement_writes_nothing_to_the_disk(spare, sql):
     """DuckDB has no place to put what does not fit into memory, so the statement ends."""
-    with psycopg.connect(spare.dsn("ann"), autocommit=True) as one:
+    running, where, folder = spare
+    with psycopg.connect(where, autocommit=True) as one:
         with pytest.raises(psycopg.Error, match=r"Out of Memory|[Mm]emory"):
             one.execute(sql)
         assert one.execute("SELECT 1").fetchall() == [(1,)]
-    front = f"/proc/{spare.service.process('front')}"
-    opened = {os.path.realpath(f"{front}/fd/{one}") for one in os.listdir(f"{front}/fd")}
+    front = f"/proc/{running.process('front')}"
+    opened = set()
+    for descriptor in os.listdir(f"{front}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            opened.add(os.path.realpath(f"{front}/fd/{descriptor}"))
     assert not [name for name in opened if "duckdb_temp" in name]
-    places = (os.path.realpath(f"{front}/cwd"), tempfile.gettempdir(), str(spare.path.parent))
+    places = (os.path.realpath(f"{front}/cwd"), tempfile.gettempdir(), str(folder))
     assert not [one for place in places for one in os.listdir(place) if one in (".tmp", "duckdb_temp")]
 
 
 @pytest.fixture(scope="module")
 def spare(tmp_path_factory):
-    """A service with little memory, and few places."""
-    path = tmp_path_factory.mktemp("spare") / "bank.duckdb"
+    """A service with little memory."""
+    folder = tmp_path_factory.mktemp("spare")
+    path = folder / "bank.duckdb"
     with dpsql.connect(path) as db:
         db.sql("CREATE TABLE t AS SELECT i % 3 = 0 AS a FROM range(200) r(i)")
         db.protect("t", epsilon=3.0, delta=1e-9)
-        tokens = {name: db.users.add(name, "reader") for name in ("ann", "ben", "cora")}
-    with serve(str(path), port=0, memory="100MB", connections=10, user_connections=2) as running:
-        yield Served(running, path, tokens)
+        token = db.users.add("ann", "reader")
+    with serve(str(path), port=0, memory="100MB", connections=10) as running:
+        yield (
+            running,
+            f"host=127.0.0.1 port={running.port} user=ann password={token} dbname=dpsql sslmode=require",
+            folder,
+        )
 
 
 def test_nothing_is_charged_that_is_not_in_the_audit_log(tmp_path):
