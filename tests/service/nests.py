@@ -119,7 +119,7 @@ def _grown(inner: st.SearchStrategy[exp.Expression]) -> st.SearchStrategy[exp.Ex
         inner.map(lambda x: exp.Neg(this=x)),
         inner.map(lambda x: exp.Not(this=x)),
         inner.map(lambda x: exp.Subquery(this=exp.select(x))),
-        inner.map(lambda x: exp.Exists(this=exp.select("1").where(x))),
+        inner.map(lambda x: exp.Exists(this=exp.Select(expressions=[exp.Literal.number(1)], where=exp.Where(this=x)))),
         st.tuples(inner, _NAMES).map(lambda p: exp.alias_(exp.Subquery(this=exp.select(p[0])), p[1], quoted=True)),
         st.tuples(inner, _TYPES).map(lambda p: exp.cast(p[0], p[1], dialect="postgres")),
         st.tuples(inner, inner, inner).map(lambda p: exp.Case(ifs=[exp.If(this=p[0], true=p[1])], default=p[2])),
@@ -143,7 +143,7 @@ def statements(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         tree = tree.from_("shown")
     if draw(st.booleans()):
-        tree = tree.where(draw(_COLUMNS))
+        tree.set("where", exp.Where(this=draw(_COLUMNS)))  # `where` takes conditions alone if sqlglot is compiled
     if draw(st.booleans()):
         tree = exp.select("*").with_("c", as_=tree).from_("c")
     sql = tree.sql(draw(st.sampled_from(["postgres", "duckdb"])))

@@ -26,6 +26,8 @@ class Connections:
 
     def __init__(self, database: Any, streams: int = STREAMS) -> None:
         self.home = ""
+        self._first_run = ""
+        self._ready: set[int | None] = set()
         self._all: list[C.c_void_p] = []
         for _ in range(1 + streams):
             handle = C.c_void_p()
@@ -43,14 +45,22 @@ class Connections:
         return self._all[0]
 
     def run(self, script: str) -> None:
-        """Run statements on every connection, such as those that seal its settings."""
-        for handle in self._all:
-            run(handle, script)
+        """Run statements on every connection, such as those that seal its settings: before it reads anything."""
+        run(self.first, script)
+        self._first_run = script
 
     def acquire(self) -> C.c_void_p | None:
         """A connection to stream on, given back by `release`; None if all are in use."""
         with self._lock:
-            return self._free.pop() if self._free else None
+            handle = self._free.pop() if self._free else None
+        if self._first_run and handle is not None and handle.value not in self._ready:
+            try:
+                run(handle, self._first_run)  # five milliseconds, which most that open a database do not need
+            except BaseException:
+                self.release(handle)
+                raise
+            self._ready.add(handle.value)
+        return handle
 
     def release(self, handle: C.c_void_p) -> None:
         """Give a connection back."""

@@ -169,11 +169,13 @@ class Books:
 
 def catalogs_with_books(cursor: duckdb.DuckDBPyConnection) -> list[str]:
     """The attached databases that have books, of DuckDB's own kind."""
-    rows = cursor.execute(
-        "SELECT database_name FROM duckdb_tables() WHERE schema_name = 'dpsql' AND table_name = 'account' "
-        "AND database_name IN (SELECT database_name FROM duckdb_databases() WHERE type = 'duckdb') ORDER BY 1"
-    ).fetchall()
-    return [name for (name,) in rows]
+    account = "SELECT database_name FROM duckdb_tables() WHERE schema_name = 'dpsql' AND table_name = 'account'"
+    # in two statements, which take less time than one that joins the two lists
+    catalogs = {name for (name,) in cursor.execute(account).fetchall()}
+    if not catalogs:
+        return []
+    own = cursor.execute("SELECT database_name FROM duckdb_databases() WHERE type = 'duckdb'").fetchall()
+    return sorted(catalogs & {name for (name,) in own})
 
 
 def _is_conflict(error: BaseException) -> bool:

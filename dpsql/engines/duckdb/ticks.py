@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 import duckdb
@@ -42,10 +43,16 @@ def canonical(cursor: Connection, values: Sequence[Any], type_name: str, argumen
 
 def _converted(cursor: Connection, values: Sequence[Any], type_name: str) -> list[str]:
     """In one statement: one for each value would take a millisecond each."""
+    rows = cursor.execute(_conversion(type_name), [[_written(value) for value in values]]).fetchall()
+    return [found for (found,) in rows]
+
+
+@lru_cache(maxsize=256)
+def _conversion(type_name: str) -> str:
+    """The statement that writes texts as DuckDB writes the values of a type."""
     text = text_of(exp.cast(exp.column("v"), data_type(type_name), dialect="duckdb"))
     numbered = exp.maybe_parse(_NUMBERED, into=exp.Select, dialect="duckdb").subquery("numbered")
-    query = exp.select(text).from_(numbered).order_by("i").sql(dialect="duckdb")
-    return [found for (found,) in cursor.execute(query, [[_written(value) for value in values]]).fetchall()]
+    return exp.select(text).from_(numbered).order_by("i").sql(dialect="duckdb")
 
 
 def _is_of(cursor: Connection, value: Any, type_name: str) -> bool:
