@@ -173,6 +173,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Else libraries name all that was left at the end."""
+    gc.unfreeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Name tests that are above their tier: all on request, else those that are far above it."""
     allowed_times = 1 if config.getoption("--tiers") else FAR

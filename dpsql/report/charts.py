@@ -77,12 +77,18 @@ def as_svg(draw: Any, title: str) -> str:
     """
     import matplotlib
     from markupsafe import escape
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     target = io.StringIO()
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that the measuring font lacks: the browser has its own
+        drawn = draw()
+        for part in (drawn, *drawn.axes):
+            part.patch.set_facecolor("none")
+        # `savefig` would draw everything twice, the first time to lay it out, which drawing does by itself
         plain = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        draw().savefig(target, format="svg", transparent=True, metadata=plain)
+        canvas: Any = FigureCanvasSVG(drawn)
+        canvas.print_svg(target, metadata=plain)
     text = target.getvalue()
     text = text[text.index("<svg") :]
     for name, colour in INKS.items():

@@ -15,7 +15,7 @@ from sqlglot import exp
 SCHEMA = "dpsql"
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2048)  # some 200 statements for each of the databases that are open
 def qualified(sql: str, catalog: str) -> str:
     """One statement with every table or schema `dpsql…` placed in `catalog`.
 

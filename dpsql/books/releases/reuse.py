@@ -8,7 +8,7 @@ from typing import Final
 from dpsql.books.ledger.accounts import account_key
 from dpsql.books.ledger.store import Books
 from dpsql.books.releases import journal
-from dpsql.books.releases.releases import Entry, find_release
+from dpsql.books.releases.releases import Entry, list_releases
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
 
@@ -28,13 +28,12 @@ def measurements_for(books: Books, entry: Entry) -> list[Measurement]:
     those of one user alone only that user's releases, because what they use tells that they are there.
     """
     found: list[Measurement] = []
-    for key in _earlier(books, entry):
-        other = find_release(books, key)
-        if other is None or sum(len(measured.values) for measured in found) > _MOST_CELLS:
-            continue
+    for other in list_releases(books, _earlier(books, entry)):
+        if sum(len(measured.values) for measured in found) > _MOST_CELLS:
+            break
         if other.neighbours != entry.neighbours:  # it counted units, and this one counts rows
             continue
-        for answer in journal.answers(books, key):
+        for answer in journal.answers(books, other.key):
             measured = answer.measurement
             if measured is None or measured.cells is not None or measured.variance == 0 or not answer.question.of_cells:
                 continue
