@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Final
 
 import duckdb
@@ -81,6 +81,10 @@ class AllowList:
         self._parser = open_parser()
         self._lock = threading.Lock()
 
+    @cached_property
+    def _macros(self) -> Macros:
+        return Macros(TEXTS, _OURS, self._parser.cursor())
+
     def interrupt(self) -> None:
         """End what is being read."""
         self._parser.interrupt()
@@ -113,7 +117,7 @@ class AllowList:
             raise NotAllowed(f"only SELECT is served: {tree.get('error_message', 'it cannot be read')}")
         described: list[str] = []
         called = [name for name in _calls(tree["statements"], described, places) if name in SERVED]
-        if _macros().size(tree["statements"]) > _MOST_WRITTEN:
+        if self._macros.size(tree["statements"]) > _MOST_WRITTEN:
             raise NotAllowed("functions are called in too many calls of one another: use WITH")
         if called and described:
             raise NotAllowed(f"DESCRIBE of {described[0]} stands alone: it tells the columns, and charges nothing")
@@ -122,11 +126,6 @@ class AllowList:
         titled = titles(tree["statements"]) if self._titled and not explains else None
         looks_up = len(sql) > LONG_TEXT and all_of_catalogue(tree["statements"])
         return Checked(f"EXPLAIN {selects}" if explains else sql, bool(called), explains, titled, looks_up)
-
-
-@lru_cache(maxsize=1)
-def _macros() -> Macros:
-    return Macros(TEXTS, _OURS)
 
 
 def check_length(sql: str) -> None:

@@ -5,6 +5,7 @@ DuckDB binds each of the 211 views and 144 macros as it is made, which takes ten
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import traceback
@@ -14,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from . import catalogue
+from . import catalogue, copies
 
 _NAME = "dpsql_catalogue"
 
@@ -26,7 +27,7 @@ def write(served: Sequence[Mapping[str, Any]]) -> int:
         served: the dp_* functions with their parameters, as the keeper tells them.
 
     Returns:
-        A descriptor of the file. Processes that are forked later have it, too.
+        A descriptor of the file. Processes that are forked later have it, too, and know DuckDB's macros.
 
     Raises:
         OSError: it was not written.
@@ -45,11 +46,17 @@ def write(served: Sequence[Mapping[str, Any]]) -> int:
                 os._exit(status)
         if os.waitpid(process, 0)[1]:
             raise OSError("the catalogue was not written: what happened stands above")
+        copies.know(json.loads(_macros_beside(path).read_text()))
         return os.open(path, os.O_RDONLY)
+
+
+def _macros_beside(path: Path) -> Path:
+    return path.with_suffix(".json")
 
 
 def _write(path: Path, served: Sequence[Mapping[str, Any]]) -> None:
     with duckdb.connect() as connection:
+        _macros_beside(path).write_text(json.dumps(copies.list_macros(connection)))  # before there are any of ours
         catalogue.make(connection, served)
         connection.execute(f"ATTACH '{path}' AS {_NAME}")
         connection.execute(f"COPY FROM DATABASE memory TO {_NAME}")

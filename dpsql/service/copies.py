@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import duckdb
+
 from .parse_tree import open_parser, parsed
 
 _HEAD: Final = re.compile(r"\(([\w, ]*)\) AS ")
@@ -23,6 +25,22 @@ _VIEW: Final = 1000
 """Expressions that take about as long as one of our views."""
 _Form = tuple[Sequence[str], str]
 """The parameters of a macro, and its text."""
+_Macro = tuple[str, Sequence[str], str]
+"""The name of a macro, its parameters and its text."""
+_listed: list[_Macro] = []
+"""DuckDB's macros, once this process or the one that it was forked from has listed them."""
+
+
+def list_macros(connection: duckdb.DuckDBPyConnection) -> Sequence[_Macro]:
+    """DuckDB's macros, from a database without others; the first time it takes fifty milliseconds."""
+    if not _listed:
+        _listed[:] = connection.execute(_OF_DUCKDB).fetchall()
+    return _listed
+
+
+def know(macros: Sequence[_Macro]) -> None:
+    """Let this process, and those that are forked from it, have DuckDB's macros without a list of their own."""
+    _listed[:] = macros
 
 
 @dataclass(frozen=True)
@@ -44,17 +62,20 @@ class Macros:
     Args:
         texts: ours, each as after CREATE MACRO and the schema.
         schemas: in which ours are; DuckDB's have none of them.
+        parser: a connection of its own to what `open_parser` opens.
     """
 
-    def __init__(self, texts: Iterable[str], schemas: frozenset[str]) -> None:
+    def __init__(
+        self, texts: Iterable[str], schemas: frozenset[str], parser: duckdb.DuckDBPyConnection | None = None
+    ) -> None:
         self._schemas = schemas
-        self._parser = open_parser()
+        self._parser = open_parser() if parser is None else parser
         self._lock = threading.RLock()
         self._known: dict[tuple[bool, str], Written] = {}
         self._forms: dict[tuple[bool, str], list[_Form]] = {}
         for text in texts:
             self._forms[True, text.partition("(")[0]] = list(_forms(text))
-        for name, parameters, text in self._parser.execute(_OF_DUCKDB).fetchall():
+        for name, parameters, text in list_macros(self._parser):
             self._forms.setdefault((False, name), []).append((parameters, text))
 
     def written(self, name: str, *, ours: bool) -> Written:

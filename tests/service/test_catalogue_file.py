@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 
 import duckdb
 import pytest
 
-from dpsql.service import catalogue, catalogue_file
+from dpsql.service import catalogue, catalogue_file, copies
 from dpsql.service.catalogue import RESULTS
 from dpsql.service.served import functions_served
 
@@ -28,6 +29,22 @@ def both(tmp_path_factory) -> Iterator[tuple[duckdb.DuckDBPyConnection, duckdb.D
             yield made, copied
     finally:
         os.close(file)
+
+
+@pytest.mark.medium
+def test_the_macros_beside_it_are_duckdbs_alone(tmp_path):
+    """Ours are made after they are listed: a macro of both lists would be written out twice."""
+    before = list(copies._listed)
+    copies._listed.clear()
+    try:
+        catalogue_file._write(tmp_path / "catalogue", functions_served())
+    finally:
+        copies._listed[:] = before
+    with duckdb.connect() as fresh:
+        own = fresh.execute(copies._OF_DUCKDB).fetchall()
+    beside = json.loads(catalogue_file._macros_beside(tmp_path / "catalogue").read_text())
+    assert sorted(map(repr, map(tuple, beside))) == sorted(map(repr, own))
+    assert len(own) > 10
 
 
 LISTS = (
