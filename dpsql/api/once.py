@@ -16,6 +16,7 @@ from dpsql.api.errors import has_place, one_line_up
 from dpsql.errors import Interrupted
 from dpsql.evaluation.sandbox import TooLong
 from dpsql.udfs.bridge.callbacks import kind_of, latest_call
+from dpsql.udfs.bridge.rebound import bound_once
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 """Values for the `?` or `$1`, or by name for the `$name`, of a statement."""
@@ -64,10 +65,14 @@ def answered(
     before = latest_call()
     if parameters and not _DUCKDB_2 and _calls_dpsql(connection, frame, query):
         return _run(connection, frame, query, parameters, alias)
-    found = seen_from(frame, query, partial(connection.sql, query, alias=alias, params=parameters))
-    if found is None or latest_call() == before or found.type == "MATERIALIZED_RELATION":  # DuckDB has run it already
-        return found
-    return kept(connection, found, frame, query, alias)
+    with bound_once() as again:
+        found = seen_from(frame, query, partial(connection.sql, query, alias=alias, params=parameters))
+        if (
+            found is None or latest_call() == before or found.type == "MATERIALIZED_RELATION"
+        ):  # DuckDB has run it already
+            return found
+        again()
+        return kept(connection, found, frame, query, alias)
 
 
 def _run(

@@ -515,6 +515,8 @@ DEFECTS = (
     Defect("a refusal points at the star that FROM alone stands for", "dpsql/language/written.py", "(part is node or not isinstance(part, exp.Star))", "True", ("tests/language/test_messages.py",)),
     Defect("the parser extends a compiled one", "dpsql/language/interpreted.py", "    if not _is_compiled(own.__module__):\n", "    if True:\n", ("tests/language/test_interpreted.py",)),
     Defect("DuckDB's words name what dpsql put there", "dpsql/evaluation/refused.py", "        line = re.sub(name, words, line, flags=re.IGNORECASE)\n", "        pass\n", ("dpsql/evaluation/refused.py",)),
+    Defect("two scans of a statement share a relation", "udfs/bridge/rebound.py", "        return relations.pop()\n", "        return relations[-1]\n", ("tests/udfs/test_rebound.py",)),
+    Defect("a call of another database has the relation", "udfs/bridge/rebound.py", "setdefault((bind, repr(call)), [])", "setdefault((relation_of, repr(call)), [])", ("tests/udfs/test_rebound.py",)),
     Defect("lists of a query are shown as NULL", "udfs/relations.py", "a and not any(isinstance(row[n], str) for row in rows)", "a", ("tests/language/test_around.py",)),
     Defect("codes of an ENUM are in a public table", "dpsql/api/statement_values.py", "(frozenset() if enums else _CODES)", "_CODES", ("tests/books/test_public_functions.py",)),
     Defect("numbers of a sequence are in a public table", "dpsql/api/statement_values.py", "DRAWN: Final = having(T.CHANCE | T.CLOCK)", "DRAWN: Final = having(T.CHANCE | T.CLOCK | T.SEQUENCE)", ("tests/books/test_public_functions.py",)),

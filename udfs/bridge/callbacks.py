@@ -21,6 +21,7 @@ from dpsql.runtime.progress import Interrupted
 from . import capi
 from .connections import Connections
 from .declare import REQUIRED, Call, TableFunction
+from .rebound import relation_of
 from .scans import Binding, Registered, Scan
 from .statements import Statement, describe
 
@@ -125,7 +126,7 @@ def _bind(raw: int) -> None:
         call = Call(
             function.name, _arguments(info, function), path or registered.connections.home, connection=connection
         )
-        binding = Binding(registered, function.bind(call))
+        binding = Binding(registered, relation_of(call, function.bind))
         statement = Statement(registered.connections.first, binding.relation.schema)
         try:
             for index in range(statement.width):
