@@ -16,7 +16,7 @@ import duckdb
 
 from .parse_tree import open_parser, parsed
 
-_HEAD: Final = re.compile(r"\(([\w, ]*)\) AS ")
+_HEAD: Final = re.compile(r"\(((?:\w+(?: := \d+)?(?:, )?)*)\) AS ")
 _OF_DUCKDB: Final = """
     SELECT function_name, parameters, macro_definition FROM duckdb_functions()
     WHERE function_type = 'macro' AND macro_definition IS NOT NULL
@@ -134,4 +134,4 @@ def _forms(text: str) -> Iterator[_Form]:
     heads = list(_HEAD.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
     for head, end in zip(heads, ends, strict=True):
-        yield [name.strip() for name in head[1].split(",")], text[head.end() : end].rstrip(", ")
+        yield [name.partition(":=")[0].strip() for name in head[1].split(",")], text[head.end() : end].rstrip(", ")

@@ -9,6 +9,7 @@ p.oid = t.typreceive                 … t.typreceive_oid: it is a name and a nu
 FROM t AS at                         … AS "at": before TIME alone it is a word of the language there
 substring(t FROM 'a(.)')             pgx.substring_matching(t, 'a(.)'): a pattern, and no number
 date '0044-03-15 BC'                 date '0044-03-15 (BC)': DuckDB 2.0 reads the year as one after Christ
+TABLESAMPLE SYSTEM (10)              … (10 PERCENT): a number alone is one of rows there
 extract(second FROM t)               pgx.extract_second(t), which has parts of seconds, and other parts likewise
 """
 
@@ -51,6 +52,8 @@ _MILLISECONDS: Final = frozenset({"millisecond", "milliseconds", "msec", "msecs"
 """Parts of a time, as both spell them."""
 _MOMENTS: Final = frozenset({"date", "timestamp", "timestamptz"})
 _BEFORE_CHRIST: Final = re.compile(r"'\s*(\d+-\d+-\d+)([ T][-+\d:.]+)?\s*BC\s*'", re.ASCII | re.IGNORECASE)
+_SAMPLES: Final = frozenset({"bernoulli", "system"})
+"""Ways to take a sample that both have."""
 _COMPARED: Final = frozenset({"=", "!", "<", ">"})
 
 
@@ -92,6 +95,8 @@ def prepared(found: list[Token]) -> list[Token]:
             _match(done, words, texts, at, closing.get(at + 1))
         elif name == "extract" and kind == "word" and ahead[0] == "(" and ahead[2] == "from":
             _extract(done, words[at : at + 4])
+        elif name == "tablesample" and ahead[0] in _SAMPLES and closing.get(at + 2) == at + 4:
+            done[words[at + 4]] = ("other", " PERCENT)")
         elif name in PROCEDURES and kind == "word" and _is_number(texts, at):
             done[place] = ("word", f"{name}{AS_NUMBER}")
     return done

@@ -1,11 +1,15 @@
 """PostgreSQL's functions in words of DuckDB's: macros, each with PostgreSQL's meaning or an error.
 
-A result is at most as long as the arguments together, a few signs for each apart: no text of any length is made.
+A result is at most as long as the arguments together, a few signs for each apart, or has a length of its own: no text
+of any length is made.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+from .postgres_texts import SAME_NAMES as OF_TEXTS
+from .postgres_texts import TEXTS
 
 _TIMES: Final = (
     ("YYYY", "%Y"), ("MM", "%m"), ("DDD", "%j"), ("DD", "%d"), ("HH24", "%H"), ("HH12", "%I"), ("MI", "%M"),
@@ -120,6 +124,7 @@ MODIFIERS: Final = (
 _PART: Final = '("([^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*)'
 MACROS: tuple[str, ...] = (
     *MODIFIERS,
+    *TEXTS,
     "pg_my_temp_schema() AS 0",
     "pg_is_other_temp_schema(x) AS false",
     "string_to_array(a, b) AS CASE WHEN a = '' THEN []::VARCHAR[] WHEN b IS NULL THEN string_split(a, '') "
@@ -133,7 +138,6 @@ MACROS: tuple[str, ...] = (
     + ", ".join(
         f"(f, {', '.join(f'a{number}' for number in range(1, count + 1))}) AS {_filled(count)}" for count in (2, 3, 4)
     ),
-    f"to_char(x, f) AS {_format(f'strftime(x::TIMESTAMP, {_translated(chr(102))})')}",
     f"to_date(x, f) AS {_format(f'strptime(x, {_translated(chr(102))})::DATE')}",
     f"to_timestamp(x) AS to_timestamp(x), (x, f) AS {_format(f'strptime(x, {_translated(chr(102))})::TIMESTAMPTZ')}",
     "pg_typeof(x) AS pgx.format_type(pgx.type_oid(typeof(x)), -1)",
@@ -186,5 +190,5 @@ KEYWORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - easier to read so
 )
 """Words that PostgreSQL puts in quotation marks where they are names."""
-SAME_NAMES: Final = frozenset({"string_to_array", "to_timestamp", "date_part", "to_hex", "sha256", "array_length"})
+SAME_NAMES: Final = OF_TEXTS | {"string_to_array", "to_timestamp", "date_part", "to_hex", "sha256", "array_length"}
 """Functions that DuckDB has with another meaning."""

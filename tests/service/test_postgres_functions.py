@@ -24,9 +24,13 @@ from dpsql.service.served import functions_served
 from dpsql.service.tokens import tokens
 
 texts = st.text(alphabet="aB1_ .,\"'%sIL\u00e9$", max_size=8)
-patterns = st.lists(
-    st.sampled_from(["YYYY", "MM", "DD", "HH24", "HH12", "MI", "SS", "US", "MS", "DDD", "-", ":", " ", "/"]), max_size=6
-)
+parts = """
+    YYYY MM DD HH24 HH12 HH MI SS US MS DDD YYY YY Y IYYY IYY IY I IW WW W Q ID D SSSS SSSSS AM pm Month MONTH month Mon MON
+    mon Day DAY day Dy DY dy yyyy mm dd hh24 mi FM J TH B
+""".split()  # noqa: SIM905
+patterns = st.lists(st.sampled_from([*parts, "FM", "-", ":", " ", "/", '"Qx "', "é"]), max_size=6)
+lengths = st.one_of(st.integers(-2, 12), st.none(), st.just(1000))
+lists = st.lists(st.one_of(st.integers(0, 2), st.none()), max_size=5)
 hundredths = st.integers(-200, 200).map(lambda one: Decimal(one) / 100)
 counts = st.one_of(st.integers(-1, 100), st.none())
 CALLS = {
@@ -43,6 +47,23 @@ CALLS = {
     "width_bucket(%s::int, %s::int, %s::int, %s)": st.tuples(*[st.integers(-20, 20)] * 3, counts),
     "width_bucket(%s::numeric, %s::numeric[])": st.tuples(
         hundredths, st.lists(st.one_of(hundredths, st.just(Decimal(0))), max_size=5).map(sorted)
+    ),
+    "lpad(%s, %s)": st.tuples(texts, lengths),
+    "rpad(%s, %s, %s)": st.tuples(texts, lengths, texts),
+    "lpad(%s, %s, %s)": st.tuples(texts, lengths, texts),
+    "repeat(%s, %s)": st.tuples(texts, lengths),
+    "initcap(%s)": st.tuples(texts),
+    "octet_length(%s)": st.tuples(texts),
+    "octet_length(%s::bytea)": st.tuples(st.binary(max_size=9)),
+    "encode(%s::bytea, %s)": st.tuples(st.binary(max_size=60), st.sampled_from(["hex", "base64", "HEX", "x"])),
+    "decode(encode(%s::bytea, 'base64'), 'base64')": st.tuples(st.binary(max_size=57)),
+    "array_replace(%s::int[], %s::int, %s::int)": st.tuples(lists, *[st.one_of(st.integers(0, 2), st.none())] * 2),
+    "array_positions(%s::int[], %s::int)": st.tuples(lists, st.one_of(st.integers(0, 2), st.none())),
+    "trim_array(%s::int[], %s)": st.tuples(lists, st.integers(-1, 6)),
+    "num_nulls(%s::int, %s::int, %s::int)": st.tuples(*[st.one_of(st.integers(0, 2), st.none())] * 3),
+    "num_nonnulls(%s::int, %s::int)": st.tuples(*[st.one_of(st.integers(0, 2), st.none())] * 2),
+    "make_interval(months => %s, days => %s, secs => %s)": st.tuples(
+        st.integers(-20, 20), st.integers(-40, 40), st.integers(-200, 200).map(lambda one: one / 4)
     ),
     "to_date(%s, 'YYYY-MM-DD')": st.tuples(st.dates().map(str)),
     "to_timestamp(%s, 'YYYY-MM-DD HH24:MI:SS')": st.tuples(st.datetimes().map(lambda one: str(one)[:19])),
@@ -169,6 +190,13 @@ def test_as_often_as_it_is_counted_duckdb_writes_an_argument(made):
         ("SELECT 1 FROM unnest(a) AS u(x)", "SELECT 1 FROM unnest(a) AS u(x)"),
         ("SELECT 'typreceive = 0', typreceive FROM pg_type", "SELECT 'typreceive = 0', typreceive FROM pg_type"),
         ("WHERE t.typreceive <> 0", "WHERE t.typreceive_oid <> 0"),
+        ("FROM t TABLESAMPLE system (10)", "FROM t TABLESAMPLE system (10 PERCENT)"),
+        (
+            "FROM t TABLESAMPLE BERNOULLI ( 2.5 ) REPEATABLE (1)",
+            "FROM t TABLESAMPLE BERNOULLI ( 2.5  PERCENT) REPEATABLE (1)",
+        ),
+        ("FROM t TABLESAMPLE reservoir (10 ROWS)", "FROM t TABLESAMPLE reservoir (10 ROWS)"),
+        ("SELECT t.tablesample, (1) FROM t", "SELECT t.tablesample, (1) FROM t"),
     ],
 )
 def test_what_is_spelled_in_several_places(written, meant):
