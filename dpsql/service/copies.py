@@ -16,7 +16,7 @@ import duckdb
 
 from .parse_tree import open_parser, parsed
 
-_HEAD: Final = re.compile(r"\(((?:\w+(?: := \d+)?(?:, )?)*)\) AS ")
+_HEAD: Final = re.compile(r"\(((?:\w+(?: := \d+)?(?:, \w+(?: := \d+)?)*)?)\) AS ")
 _OF_DUCKDB: Final = """
     SELECT function_name, parameters, macro_definition FROM duckdb_functions()
     WHERE function_type = 'macro' AND macro_definition IS NOT NULL
