@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsql.core.functions import VALUES
 from dpsql.service import catalogue
 from dpsql.service.allowed import FUNCTIONS
 from dpsql.service.allowlist import AllowList, NotAllowed
@@ -176,6 +177,25 @@ def test_as_often_as_it_is_counted_duckdb_writes_an_argument(made):
     assert most["pgx", "format"] == counted["pgx", "format"] == 20
     assert most["pgx", "to_regclass"] == counted["pgx", "to_regclass"] == 3
     assert len(most) > 60
+
+
+OF_BOTH = sorted((catalogue.FUNCTIONS & VALUES.keys()) - FUNCTIONS)
+"""Functions of ours with the name of one of DuckDB's that may not be called."""
+
+
+def outcome(connection, sql):
+    try:
+        return connection.execute(sql).fetchall()
+    except duckdb.Error as error:
+        return str(error).splitlines()[0]
+
+
+@pytest.mark.parametrize("name", OF_BOTH)
+def test_where_a_column_is_named_as_our_schema_ours_is_called(made, name):
+    """For DuckDB reads `x.f(y)` as `f(x, y)`, too."""
+    for arguments in ("", "2000", "'x', 2000", "2000, 'x'"):
+        call = f"SELECT pgx.{name}({arguments})"
+        assert outcome(made, f"{call} FROM (SELECT 'x' AS pgx) AS given") == outcome(made, call)
 
 
 @pytest.mark.parametrize(
