@@ -45,7 +45,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tiers", action="store_true", help="list the tests that are above their tier of CPU time")
     parser.addoption("--deep", action="store_true", help="all cases of generated tests, not a part: before a release")
     parser.addoption("--part", type=int, default=1, help="of the parameters of a medium test, every so many-th")
-    parser.addoption("--part-of-fast", type=int, default=1, help="of those of a test that is neither medium nor slow")
     parser.addoption("--system-noise", action="store_true", help="noise of the system, not of a seed: before a release")
 
 
@@ -63,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     That is found out from the code of each test, its fixtures and what they name.
     """
-    chosen = _part(items, {"medium": config.getoption("part"), "fast": config.getoption("part_of_fast")})
+    chosen = _part(items, config.getoption("part"))
     config.hook.pytest_deselected(items=list({*items} - {*chosen}))
     items[:] = chosen
     for item in items:
@@ -87,8 +86,8 @@ WHOLE = ("tests/contract/", "tests/privacy/", "tests/statistical/", "tests/engin
 """Tests whose parameters are promises or kinds, each of which is tested in every run."""
 
 
-def _part(items: list[pytest.Item], parts: dict[str, int]) -> list[pytest.Item]:
-    """Each test function, but of its parameters the first, the last, and by their names a part; of a slow one all."""
+def _part(items: list[pytest.Item], part: int) -> list[pytest.Item]:
+    """Each test function, but of the parameters of a medium one the first, the last, and by their names a part."""
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
@@ -96,14 +95,11 @@ def _part(items: list[pytest.Item], parts: dict[str, int]) -> list[pytest.Item]:
     return [
         item
         for item in items
-        if id(item) in ends
+        if item.get_closest_marker("medium") is None
+        or id(item) in ends
         or item.nodeid.startswith(WHOLE)
-        or zlib.crc32(item.nodeid.encode()) % parts.get(_tier(item), 1) == 0
+        or zlib.crc32(item.nodeid.encode()) % part == 0
     ]
-
-
-def _tier(item: pytest.Item) -> str:
-    return next((tier for tier in ("slow", "medium") if item.get_closest_marker(tier)), "fast")
 
 
 DOORS = (duckdb, dpsql, subprocess, runpy)

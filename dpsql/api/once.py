@@ -67,9 +67,8 @@ def answered(
         return _run(connection, frame, query, parameters, alias)
     with bound_once() as again:
         found = seen_from(frame, query, partial(connection.sql, query, alias=alias, params=parameters))
-        if (
-            found is None or latest_call() == before or found.type == "MATERIALIZED_RELATION"
-        ):  # DuckDB has run it already
+        has_run = found is None or found.type == "MATERIALIZED_RELATION"
+        if has_run or latest_call() == before:
             return found
         again()
         return kept(connection, found, frame, query, alias)

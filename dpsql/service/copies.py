@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import duckdb
 
-from .parse_tree import open_parser, parsed
+from .parse_tree import parsed
 
 _HEAD: Final = re.compile(r"\(((?:\w+(?: := \d+)?(?:, \w+(?: := \d+)?)*)?)\) AS ")
 _OF_DUCKDB: Final = """
@@ -62,14 +62,11 @@ class Macros:
     Args:
         texts: ours, each as after CREATE MACRO and the schema.
         schemas: in which ours are; DuckDB's have none of them.
-        parser: a connection of its own to what `open_parser` opens.
+        parser: a connection to what `open_parser` opens, which nothing else uses.
     """
 
-    def __init__(
-        self, texts: Iterable[str], schemas: frozenset[str], parser: duckdb.DuckDBPyConnection | None = None
-    ) -> None:
-        self._schemas = schemas
-        self._parser = open_parser() if parser is None else parser
+    def __init__(self, texts: Iterable[str], schemas: frozenset[str], parser: duckdb.DuckDBPyConnection) -> None:
+        self._schemas, self._parser = schemas, parser
         self._lock = threading.RLock()
         self._known: dict[tuple[bool, str], Written] = {}
         self._forms: dict[tuple[bool, str], list[_Form]] = {}

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from .postgres_texts import CODES, TEXTS
 from .postgres_texts import SAME_NAMES as OF_TEXTS
-from .postgres_texts import TEXTS
 
-_TIMES: Final = (
-    ("YYYY", "%Y"), ("MM", "%m"), ("DDD", "%j"), ("DD", "%d"), ("HH24", "%H"), ("HH12", "%I"), ("MI", "%M"),
-    ("SS", "%S"),    ("US", "%f"), ("MS", "%g"), ("Mon", "%b"), ("Dy", "%a"), ("AM", "%p"), ("PM", "%p"),
-)  # fmt: skip
-"""Parts of a format that both have; all others are refused."""
+_TIMES: Final = tuple(
+    (part, CODES[part])
+    for part in ("YYYY", "MM", "DDD", "DD", "HH24", "HH12", "MI", "SS", "US", "MS", "Mon", "Dy", "AM", "PM")
+)
+"""Parts of a format by which a text is read, those that are in others last; all others are refused."""
 
 
 def _translated(written: str) -> str:

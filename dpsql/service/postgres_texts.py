@@ -21,36 +21,34 @@ def _padded(name: str) -> str:
     )
 
 
+CODES: Final = {
+    "YYYY": "%Y", "IYYY": "%G", "MM": "%m", "IW": "%V", "DDD": "%j", "DD": "%d", "HH24": "%H", "HH12": "%I", "HH": "%I",
+    "MI": "%M", "SS": "%S", "US": "%f", "MS": "%g", "Mon": "%b", "Dy": "%a", "AM": "%p", "PM": "%p",
+}  # fmt: skip
+"""Parts of a format that DuckDB has, too."""
+
+
+def _of(code: str, length: int = 0) -> str:
+    """A part of the moment, or its last letters."""
+    text = f"strftime(r.t, '{code}')"
+    return f"right({text}, {length})" if length else text
+
+
+_OF_DAY: Final = "date_diff('second', date_trunc('day', r.t), r.t)::VARCHAR"
 _NUMBERS: Final = {
-    "HH24": "strftime(r.t, '%H')",
-    "HH12": "strftime(r.t, '%I')",
-    "HH": "strftime(r.t, '%I')",
-    "MI": "strftime(r.t, '%M')",
-    "SSSSS": "date_diff('second', date_trunc('day', r.t), r.t)::VARCHAR",
-    "SSSS": "date_diff('second', date_trunc('day', r.t), r.t)::VARCHAR",
-    "SS": "strftime(r.t, '%S')",
-    "MS": "strftime(r.t, '%g')",
-    "US": "strftime(r.t, '%f')",
-    "YYYY": "strftime(r.t, '%Y')",
-    "YYY": "right(strftime(r.t, '%Y'), 3)",
-    "YY": "right(strftime(r.t, '%Y'), 2)",
-    "Y": "right(strftime(r.t, '%Y'), 1)",
-    "IYYY": "strftime(r.t, '%G')",
-    "IYY": "right(strftime(r.t, '%G'), 3)",
-    "IY": "right(strftime(r.t, '%G'), 2)",
-    "IW": "strftime(r.t, '%V')",
-    "ID": "isodow(r.t)::VARCHAR",
-    "I": "right(strftime(r.t, '%G'), 1)",
+    **{part: _of(code) for part, code in CODES.items() if part.isupper() and code != "%p"},
+    **{"YYYY"[:length]: _of("%Y", length) for length in (3, 2, 1)},
+    **{"IYY"[:length]: _of("%G", length) for length in (3, 2, 1)},
+    "SSSSS": _OF_DAY,
+    "SSSS": _OF_DAY,
     "WW": "lpad(((dayofyear(r.t) + 6) // 7)::VARCHAR, 2, '0')",
     "W": "((day(r.t) + 6) // 7)::VARCHAR",
     "Q": "quarter(r.t)::VARCHAR",
-    "DDD": "strftime(r.t, '%j')",
-    "DD": "strftime(r.t, '%d')",
+    "ID": "isodow(r.t)::VARCHAR",
     "D": "(dayofweek(r.t) + 1)::VARCHAR",
-    "MM": "strftime(r.t, '%m')",
 }
-"""Parts of a format that are numbers, in letters of either case; of those that begin alike the longest comes first."""
-_NAMES: Final = {"Month": "%B", "Mon": "%b", "Day": "%A", "Dy": "%a"}
+"""Parts of a format that are numbers, in letters of either case."""
+_NAMES: Final = {"Month": "%B", "Mon": CODES["Mon"], "Day": "%A", "Dy": CODES["Dy"]}
 _NINE: Final = frozenset({"%B", "%A"})
 """Names that blanks make as long as the longest one."""
 _SPELLINGS: Final[Mapping[str, Callable[[str], str]]] = {"": str, "upper": str.upper, "lower": str.lower}
@@ -70,13 +68,21 @@ def _words() -> dict[str, str]:
     words = {}
     for function, spelled in _SPELLINGS.items():
         for name, code in _NAMES.items():
-            text = f"{function}(strftime(r.t, '{code}'))"
+            text = f"{function}({_of(code)})"
             words[spelled(name)] = (
                 f"CASE WHEN {_IS_PLAIN} THEN {text} ELSE rpad({text}, 9, ' ') END" if code in _NINE else text
             )
         if function:
-            words |= {spelled(name): f"{function}(strftime(r.t, '%p'))" for name in ("AM", "PM")}
+            words |= {spelled(name): f"{function}({_of(CODES[name])})" for name in ("AM", "PM")}
     return words
+
+
+def _counted(name: str, is_so: str) -> str:
+    """How many of up to three values are so."""
+    forms = ("abc"[:count] for count in (1, 2, 3))
+    return f"{name}" + ", ".join(
+        f"({', '.join(form)}) AS " + " + ".join(f"({one} {is_so})::INTEGER" for one in form) for form in forms
+    )
 
 
 _IS_PLAIN: Final = "coalesce(upper(r.p[i - 1]) = 'FM', false)"
@@ -123,10 +129,8 @@ TEXTS: Final = (
     "lambda i: a[i] IS NOT DISTINCT FROM v)::INTEGER[] END",
     "trim_array(a, n) AS CASE WHEN n < 0 OR n > len(a) THEN error('number of elements to trim must be between 0 and ' "
     "|| len(a)) ELSE a[1:len(a) - n] END",
-    "num_nulls(a) AS (a IS NULL)::INTEGER, (a, b) AS (a IS NULL)::INTEGER + (b IS NULL)::INTEGER, "
-    "(a, b, c) AS (a IS NULL)::INTEGER + (b IS NULL)::INTEGER + (c IS NULL)::INTEGER",
-    "num_nonnulls(a) AS (a IS NOT NULL)::INTEGER, (a, b) AS (a IS NOT NULL)::INTEGER + (b IS NOT NULL)::INTEGER, "
-    "(a, b, c) AS (a IS NOT NULL)::INTEGER + (b IS NOT NULL)::INTEGER + (c IS NOT NULL)::INTEGER",
+    _counted("num_nulls", "IS NULL"),
+    _counted("num_nonnulls", "IS NOT NULL"),
     "make_interval(years := 0, months := 0, weeks := 0, days := 0, hours := 0, mins := 0, secs := 0) AS "
     "to_months((years * 12 + months)::INTEGER) + to_days((weeks * 7 + days)::INTEGER) + "
     "to_microseconds((hours::BIGINT * 3600 + mins * 60) * 1000000 + round(secs * 1000000)::BIGINT)",

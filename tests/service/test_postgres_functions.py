@@ -20,6 +20,7 @@ from dpsql.service.allowed import FUNCTIONS
 from dpsql.service.allowlist import AllowList, NotAllowed
 from dpsql.service.copies import Macros
 from dpsql.service.from_postgres import prepared
+from dpsql.service.parse_tree import open_parser
 from dpsql.service.respell import respelled
 from dpsql.service.served import functions_served
 from dpsql.service.tokens import tokens
@@ -101,7 +102,7 @@ def test_a_value_is_postgresqls_or_refused(browsed, real, call):
 
 def test_calls_in_one_another_are_bounded():
     """DuckDB writes out a macro's text for each call: it has its argument often, so some in one another fill the memory."""
-    allowed, macros = AllowList(), Macros(catalogue.TEXTS, frozenset({"pgx", "pgi"}))
+    allowed, macros = AllowList(), Macros(catalogue.TEXTS, frozenset({"pgx", "pgi"}), open_parser())
     assert macros.written("format", ours=True).copies > 8
     allowed.check(respelled("SELECT format('%s', quote_ident('a'))"))
     names = [(True, name) for name in catalogue.FUNCTIONS] + [(False, name) for name in FUNCTIONS if name.islower()]
@@ -155,7 +156,7 @@ def measured(connection, name, kinds, place) -> int:
 
 @pytest.mark.medium
 def test_as_often_as_it_is_counted_duckdb_writes_an_argument(made):
-    macros = Macros(catalogue.TEXTS, frozenset({"pgx", "pgi"}))
+    macros = Macros(catalogue.TEXTS, frozenset({"pgx", "pgi"}), open_parser())
     made.execute("PRAGMA disable_optimizer")
     forms = made.execute(
         "SELECT schema_name, function_name, parameters FROM duckdb_functions() WHERE function_type = 'macro' AND "

@@ -156,7 +156,7 @@ def test_what_is_deeper_than_python_reads_is_refused():
 
 def test_a_macro_that_could_not_be_read_is_read_again(monkeypatch):
     """Before, it counted as nothing from then on, so a text could call it in itself."""
-    macros = Macros(["twice(x) AS list_concat([x], [x])"], frozenset({"pgx"}))
+    macros = Macros(["twice(x) AS list_concat([x], [x])"], frozenset({"pgx"}), open_parser())
 
     def short(*_):
         raise MemoryError

@@ -48,16 +48,15 @@ def migrate(books: Books) -> None:
 
 def make_tables(books: Books) -> None:
     """Inside a transaction: the tables of this version, those that are there already left as they are."""
-    if version(books) == VERSION:
+    before = version(books)
+    if before == VERSION:
         return
     for statement in read("books"):
         books.run(statement)
-    before = version(books)  # not asked for in vain, which would end the transaction
     if before == 1:  # or new, then there is no event
         anchor = int(books.run("SELECT coalesce(max(number), 0) FROM dpsql.event WHERE basis IS NOT NULL")[0][0])
         books.run(f"INSERT INTO dpsql.request {REQUESTS}", {"anchor": anchor})
-    if before < VERSION:
-        if before < _LISTED and books.run("SELECT count(*) FROM dpsql.event") != [(0,)]:
-            books.run("INSERT INTO dpsql.public_table SELECT '', NULL")  # see `dpsql.books.tables.public_list`
-        books.run("DELETE FROM dpsql.books")
-        books.run("INSERT INTO dpsql.books VALUES ($version)", {"version": VERSION})
+    if before < _LISTED and books.run("SELECT count(*) FROM dpsql.event") != [(0,)]:
+        books.run("INSERT INTO dpsql.public_table SELECT '', NULL")  # see `dpsql.books.tables.public_list`
+    books.run("DELETE FROM dpsql.books")
+    books.run("INSERT INTO dpsql.books VALUES ($version)", {"version": VERSION})

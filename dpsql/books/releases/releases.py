@@ -199,7 +199,7 @@ def find_release(books: Books, key: str) -> Entry | None:
 
 
 def list_releases(books: Books, keys: Sequence[str]) -> list[Entry]:
-    """The releases of keys, in their order; in as many statements as one takes. A key without a release is left out."""
+    """The releases of keys, in their order, asked for together; a key without a release is left out."""
     found = {entry.key: entry for entry in _entries(books, "key IN (SELECT unnest($text))", [*keys])} if keys else {}
     return [found[key] for key in keys if key in found]
 
