@@ -15,7 +15,7 @@ PLACE: Final = 10
 
 def add_commands(commands: Any) -> None:
     """Add `demo` to the commands of `dpsql`."""
-    demo = commands.add_parser("demo", help="protect, plan, synthesize and compare a census, in half a minute")
+    demo = commands.add_parser("demo", help="protect, plan, synthesize and compare a census, in less than a minute")
     demo.add_argument("--database", help="the DuckDB file to make (default: a new one in a temporary folder)")
     demo.add_argument("--input", metavar="FILE", help="a CSV or Parquet file of your own instead")
     demo.add_argument("--epsilon", type=float, default=1.0, help="of the release (default: 1)")
