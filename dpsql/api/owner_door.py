@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dpsql import errors
 from dpsql.api.plain_table import plain_table
+from dpsql.core import unix_socket
 from dpsql.core.digits import up
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.account import ADD_UP
@@ -210,19 +211,14 @@ def _service(database: str) -> socket.socket | None:
     pointer = Path(f"{database}{SUFFIX}")
     try:
         path = pointer.read_text(encoding="utf-8").strip()
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         folder, mine = Path(path).parent.stat(), {os.geteuid(), Path(database).stat().st_uid}
     except (OSError, AttributeError):  # no Unix sockets on Windows
         return None
     if folder.st_uid not in mine or folder.st_mode & 0o022:
-        connection.close()
         raise DpsqlError(
             f"{pointer} names a socket in a folder that is another user's: if no service runs, remove that file"
         )
     try:
-        connection.settimeout(_SECONDS)
-        connection.connect(path)
+        return unix_socket.connect(path, _SECONDS)
     except OSError:  # it ended, perhaps by force
-        connection.close()
         return None
-    return connection

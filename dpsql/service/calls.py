@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from dpsql.core import unix_socket
 from dpsql.errors import DpsqlError, Interrupted
 
 from . import wire
@@ -206,16 +207,12 @@ class Calls:
         cancelled: Callable[[], bool] = _never,
         notify: Callable[[str], None] = _silent,
     ) -> Iterator[_Answer]:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(_ANSWER_SECONDS)
         try:
-            connection.connect(self.path)
-            wire.send(connection, b"J", json.dumps(request, default=str).encode())
-            yield _Answer(connection, cancelled, notify)
+            with unix_socket.connect(self.path, _ANSWER_SECONDS) as connection:
+                wire.send(connection, b"J", json.dumps(request, default=str).encode())
+                yield _Answer(connection, cancelled, notify)
         except (OSError, wire.Lost):
             raise KeeperLost("the service's keeper ended or is starting: try again in a moment") from None
-        finally:
-            connection.close()
 
 
 @dataclass(frozen=True)

@@ -344,7 +344,10 @@ class Keeper:
         """Answer the front until the process ends."""
         while True:
             connection, _ = wire.accepted(listening)
-            threading.Thread(target=Call(self, connection).serve, daemon=True).start()
+            try:
+                threading.Thread(target=Call(self, connection).serve, daemon=True).start()
+            except (RuntimeError, MemoryError):  # the system has no thread for it: those that come later may have one
+                connection.close()
 
     def serve_owner(self, listening: socket.socket) -> None:
         """Answer the owner's commands, one after the other."""

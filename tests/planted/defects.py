@@ -461,6 +461,7 @@ DEFECTS = (
     Defect("what only some texts of a column are is taken for all", "dpsql/api/proposing/looked_texts.py", "        return None if lost else typed\n", "        return typed\n", ("tests/api/test_init_forms.py",)),
     Defect("preferred periods of dates are not marked as looked", "dpsql/api/proposing/looked_parts.py", "finer = (marked(each, unseen) for each in proposal.finer)", "finer = iter(proposal.finer)", ("tests/api/test_init_forms.py",)),
     # who fills threads, memory or silence of a door
+    Defect("a full queue is taken for a keeper that ended", "dpsql/core/unix_socket.py", "                if time.monotonic() > ends:\n", "                if True:\n", ("tests/service/test_room.py",)),
     Defect("a full room keeps who is silent", "dpsql/service/room.py", "                if left > 0:\n", "                if left > 0 or True:\n", ("tests/service/test_room.py",)),
     Defect("a guest has no time", "dpsql/service/room.py", "if now > until]", "if False]", ("tests/service/test_room.py",)),
     Defect("a message that fails is not answered", "dpsql/service/quack.py", "            self._say(_TROUBLE)\n", "            pass\n", ("tests/service/test_room.py",)),

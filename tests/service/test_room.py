@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from dpsql.api.owner_door import is_served
 from dpsql.service import quack, quack_messages, room
+from dpsql.service.calls import Calls
 from dpsql.service.front import LONGEST_NAME
 from dpsql.service.options import Options
 from dpsql.service.quack_messages import Request
@@ -115,6 +122,32 @@ def test_wrong_passwords_take_no_threads_at_quack(tmp_path):
         assert all(b"Authentication failed" in answer or not answer for answer in answers)
         assert any(answers)
         assert served.service.process("quack") == door
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("door", ["front", "owner"])
+def test_a_full_queue_is_no_end_of_the_keeper(tmp_path, door):
+    with bank(tmp_path) as served, ExitStack() as stack:
+        owners = served.path.with_name(f"{served.path.name}.dpsql-service").read_text().strip()
+        path = str(Path(owners).with_name("keeper.sock")) if door == "front" else owners
+        ask = Calls(path).hello if door == "front" else partial(is_served, str(served.path))
+        keeper = served.service.process("keeper")
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            with pytest.raises(BlockingIOError):
+                while True:
+                    waits = stack.enter_context(socket.socket(socket.AF_UNIX))
+                    waits.settimeout(0)
+                    waits.connect(path)
+            with ThreadPoolExecutor() as pool:
+                answer = pool.submit(ask)
+                with pytest.raises(TimeoutError):
+                    answer.result(0.5)
+                os.kill(keeper, signal.SIGCONT)
+                stack.close()
+                assert answer.result(60)
+        finally:
+            os.kill(keeper, signal.SIGCONT)
 
 
 @pytest.mark.medium
