@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tiers", action="store_true", help="list the tests that are above their tier of CPU time")
     parser.addoption("--deep", action="store_true", help="all cases of generated tests, not a part: before a release")
     parser.addoption("--part", type=int, default=1, help="of the parameters of a medium test, every so many-th")
+    parser.addoption("--turn", default="", help="any text, such as a commit: half of the medium and slow tests, by it")
     parser.addoption("--system-noise", action="store_true", help="noise of the system, not of a seed: before a release")
 
 
@@ -62,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     That is found out from the code of each test, its fixtures and what they name.
     """
-    chosen = _part(items, config.getoption("part"))
+    chosen = _part(items, config.getoption("part"), config.getoption("turn"))
     config.hook.pytest_deselected(items=list({*items} - {*chosen}))
     items[:] = chosen
     for item in items:
@@ -82,24 +83,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("duckdb")
 
 
-WHOLE = ("tests/contract/", "tests/privacy/", "tests/statistical/", "tests/engines/test_conformance.py")
-"""Tests whose parameters are promises or kinds, each of which is tested in every run."""
+WHOLE = (
+    *("tests/contract/", "tests/privacy/", "tests/statistical/", "tests/books/"),
+    *("tests/engines/test_conformance.py", "tests/linked/test_unit_rows.py", "tests/linked/test_units.py"),
+)
+"""Tests of promises, and of kinds: in every run each of them is tested, with all its parameters."""
 
 
-def _part(items: list[pytest.Item], part: int) -> list[pytest.Item]:
-    """Each test function, but of the parameters of a medium one the first, the last, and by their names a part."""
+def _part(items: list[pytest.Item], part: int, turn: str) -> list[pytest.Item]:
+    """Fast tests and `WHOLE` ones, and a part of the others: `--turn` of the tests, `--part` of their parameters.
+
+    Of parameters the first and the last stay. The names decide, and the turn: so each test has its turn.
+    """
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
-        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        functions.setdefault(_function(item), []).append(item)
     ends = {id(item) for cases in functions.values() for item in (cases[0], cases[-1])}
+    drawn = lambda name, of: zlib.crc32(f"{turn}{name}".encode()) % of == 0  # noqa: E731
     return [
         item
         for item in items
-        if item.get_closest_marker("medium") is None
-        or id(item) in ends
+        if (not (medium := item.get_closest_marker("medium")) and not item.get_closest_marker("slow"))
         or item.nodeid.startswith(WHOLE)
-        or zlib.crc32(item.nodeid.encode()) % part == 0
+        or ((not turn or drawn(_function(item), 2)) and (not medium or id(item) in ends or drawn(item.nodeid, part)))
     ]
+
+
+def _function(item: pytest.Item) -> str:
+    """The name of a test without its parameters."""
+    return item.nodeid.partition("[")[0]
 
 
 DOORS = (duckdb, dpsql, subprocess, runpy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -33,25 +34,44 @@ def _told(value: Any) -> Any:
 
 def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
     """A SELECT of constant rows with these columns; without rows, one with the columns only."""
-    kinds = [exp.DataType.build(kind, dialect="duckdb") for kind in columns.values()]
-
-    def select(values: Sequence[exp.Expr]) -> exp.Select:
-        typed = [exp.cast(value, kind.copy(), dialect="duckdb") for value, kind in zip(values, kinds, strict=True)]
-        return exp.select(*(exp.alias_(v, name, quoted=True) for v, name in zip(typed, columns, strict=True)))
-
+    declared = tuple(columns.items())
     if not rows:
-        return select([exp.null() for _ in kinds]).limit(0).sql(dialect="duckdb")
+        return _no_rows(declared)
     # one constant of JSON, for lists of many constants are parsed for seconds
-    names = [f"c{number}" for number in range(len(kinds))]
-    given = [dict(zip(names, map(_told, row), strict=True)) for row in rows]
+    given = [{f"c{number}": _told(value) for number, value in enumerate(row)} for row in rows]
     text = exp.Literal.string(json.dumps(given, ensure_ascii=False)).sql(dialect="duckdb")
-    is_list = [kind.is_type(exp.DataType.Type.LIST, exp.DataType.Type.ARRAY) for kind in kinds]
-    lists = [a and not any(isinstance(row[n], str) for row in rows) for n, a in enumerate(is_list)]  # not their texts
-    shape = json.dumps(
-        [{name: ["VARCHAR"] if listed else "VARCHAR" for name, listed in zip(names, lists, strict=True)}]
-    )
-    shown = select([exp.column(name, table="r") for name in names])
-    return f"{shown.sql(dialect='duckdb')} FROM (SELECT unnest(from_json({text}, '{shape}')) AS r)"
+    lists = [  # not their texts
+        is_list and not any(isinstance(row[number], str) for row in rows)
+        for number, is_list in enumerate(_is_list(declared))
+    ]
+    shape = json.dumps([{f"c{number}": ["VARCHAR"] if listed else "VARCHAR" for number, listed in enumerate(lists)}])
+    return f"{_cast_rows(declared)} FROM (SELECT unnest(from_json({text}, '{shape}')) AS r)"
+
+
+_Declared = tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=512)
+def _no_rows(columns: _Declared) -> str:
+    return _cast(columns, [exp.null() for _ in columns]).limit(0).sql(dialect="duckdb")
+
+
+@lru_cache(maxsize=512)
+def _cast_rows(columns: _Declared) -> str:
+    """The SELECT, without its FROM, that gives the fields c0, c1, … of a struct `r` the names and types of columns."""
+    return _cast(columns, [exp.column(f"c{number}", table="r") for number, _ in enumerate(columns)]).sql("duckdb")
+
+
+@lru_cache(maxsize=512)
+def _is_list(columns: _Declared) -> list[bool]:
+    lists = exp.DataType.Type.LIST, exp.DataType.Type.ARRAY
+    return [exp.DataType.build(kind, dialect="duckdb").is_type(*lists) for _, kind in columns]
+
+
+def _cast(columns: _Declared, values: Sequence[exp.Expr]) -> exp.Select:
+    """A SELECT of values, cast to the types of columns under their names."""
+    typed = [exp.cast(value, kind, dialect="duckdb") for value, (_, kind) in zip(values, columns, strict=True)]
+    return exp.select(*(exp.alias_(v, name, quoted=True) for v, (name, _) in zip(typed, columns, strict=True)))
 
 
 @dataclass

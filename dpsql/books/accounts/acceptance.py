@@ -42,7 +42,7 @@ def accept(books: Books, reason: str, flaw: str) -> None:
 
 def _begin_anew(books: Books, known: heads.Head | None, reason: str, flaw: str) -> None:
     """Inside a transaction: see `accept`; the head may know more than is left."""
-    make_tables(books)  # one may be missing
+    make_tables(books, some_missing=True)
     recorded = [known.accounts if known else {}, chain.recorded(books.run), states(books)]
     number = 1 + max(chain.newest(books.run).number, known.number if known else 0, _largest_release(books))
     for source in sorted({source for accounts in recorded for source in accounts}):
