@@ -212,7 +212,7 @@ class _Fitting:
             layout,
             self._heard,
             self._pulled_to,
-            self._views.sums,
+            (self._views.sums, np.empty((self._views.rows, 0))),
             self._smooth,
             pull * self._scale,
             rate,

@@ -6,8 +6,9 @@ give answers, loss and gradient in three matrix products, whatever the clique. O
 a CPU, and on other devices a batch of them, which keeps those busy. So memory does not grow with the number of cells
 but for the cells themselves.
 
-The first steps may be thinned: each sees every second tile with twice its weight, in turn. Adam averages over some ten
-steps, so it hardly sees the difference, and such a step takes half the time. A size class of few tiles is seen whole.
+The first steps may be thinned: each sees every fourth tile with four times its weight, in turn. Adam averages over some
+ten steps, so it hardly sees the difference, and such a step takes a quarter of the time. Of each size class it sees
+six tiles at least, so a small one is seen by halves, or whole.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dpsql.fitting.loading import jax, jnp
 
 ROWS: Final = "rows"  # an axis of a grid of devices
 CLIQUES: Final = "cliques"  # the other axis
-_FEW_TILES: Final = 8
+_FEW_TILES: Final = 6
 
 
 @dataclass(frozen=True)
@@ -41,20 +42,20 @@ class Gradient:
     shared: bool
 
     def of(
-        self, p: jax.Array, tiles: Any, linear: Any, sums: jax.Array, every: jax.Array, first: jax.Array
+        self, p: jax.Array, tiles: Any, linear: Any, sums: Any, every: jax.Array, first: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """Loss Σ w·½(M − y)² and its gradient with respect to P, by every so many-th tile from the `first` on.
 
         Linear queries, if there are some, come whole.
         """
         ones = jnp.ones((1, p.shape[1]), p.dtype)
-        views = sums @ p[: sums.shape[1]]
+        views = _summed(p, *sums) if sums[0].size else p[:0]
         padded = jnp.concatenate([p, views, ones, jnp.zeros((self.padding, p.shape[1]), p.dtype)])
         carry = (jnp.zeros((), p.dtype), jnp.zeros_like(padded))
         for level, arrays in sorted(tiles.items()):
             *stacked, count = arrays
-            few = count[0] < _FEW_TILES
-            apart, begin = jnp.where(few, 1, every), jnp.where(few, 0, first)
+            apart = jnp.clip(count[0] // _FEW_TILES, 1, every)
+            begin = first % apart
             body: Callable[..., Any] = self._tile
             number = (count[0] - begin + apart - 1) // apart
             if self.batch > 1:
@@ -67,8 +68,7 @@ class Gradient:
         if self.shared:
             loss, gradient = _sum_over(CLIQUES, (loss, gradient))
         loss += of_linear
-        of_views = sums.T @ gradient[p.shape[0] : p.shape[0] + sums.shape[0]]
-        return loss, gradient[: p.shape[0]].at[: sums.shape[1]].add(of_views)
+        return loss, _summed_back(gradient, p.shape[0], *sums) if sums[0].size else gradient[: p.shape[0]]
 
     def _tile(
         self,
@@ -184,6 +184,29 @@ def _moved_back(
     for j in range(index.shape[1]):
         gradient = gradient.at[index[:, j]].add(back * _product(_without(gathered, j), index.shape[0], p))
     return gradient
+
+
+def _summed(p: jax.Array, cells: jax.Array, rows: jax.Array) -> jax.Array:
+    """V of P: see `dpsql.fitting.relaxed.views`."""
+    parts = p[: cells.shape[1]]
+
+    def with_view(j: jax.Array, v: jax.Array) -> jax.Array:
+        return v.at[cells[j]].add(parts)
+
+    start = jnp.zeros((rows.shape[0], p.shape[1]), p.dtype)
+    views: jax.Array = jax.lax.fori_loop(0, cells.shape[0], with_view, start)
+    return views
+
+
+def _summed_back(gradient: jax.Array, width: int, cells: jax.Array, rows: jax.Array) -> jax.Array:
+    """The gradient with respect to P alone, from that with respect to P and V."""
+    of_views = gradient[width : width + rows.shape[0]]
+
+    def with_view(j: jax.Array, moved: jax.Array) -> jax.Array:
+        return moved + of_views[cells[j]]
+
+    parts = jax.lax.fori_loop(0, cells.shape[0], with_view, gradient[: cells.shape[1]])
+    return gradient[:width].at[: cells.shape[1]].set(parts)
 
 
 def _without(factors: Sequence[jax.Array], j: int) -> list[jax.Array]:

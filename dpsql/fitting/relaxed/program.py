@@ -33,7 +33,7 @@ _SPARSEMAX_RATE: Final = 0.05  # of the rate for logits
 _MICHELOT_STEPS: Final = 12
 _BETA1: Final = 0.9
 _BETA2: Final = 0.99
-_THINNED_BY: Final = 2
+_THINNED_BY: Final = 4
 _BATCH: Final = 2**26  # numbers of U at once on a device that is no CPU
 
 
@@ -114,7 +114,7 @@ class TileProgram:
         layout: dict[int, Tiles],
         functionals: Functionals,
         log_prior: npt.NDArray[np.float64],
-        sums: npt.NDArray[np.float32],
+        sums: tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]],
         smooth: npt.NDArray[np.float64],
         pull: float,
         rate: float,
@@ -130,7 +130,7 @@ class TileProgram:
             layout: the measured cells.
             functionals: the linear queries.
             log_prior: of what each row is pulled to, shape (T, n′).
-            sums: which of the first rows of P each further row adds up, 0 or 1 (`dpsql.fitting.relaxed.views`).
+            sums: `Views.sums`, and an array with as many rows as there are of V (`dpsql.fitting.relaxed.views`).
             smooth: κ·min(p1_v, p1_{v+1}) of each value and the next one, 0 for the last of a column, shape (T,).
             pull: Λ.
             rate: Adam's first.
@@ -145,7 +145,7 @@ class TileProgram:
         scalars = (real(pull), real(self._first_rate(rate)))
         pulled_to = jax.device_put(log_prior.astype(real), by_row)
         placed = self._placed(layout, functionals)
-        constants = (*placed, pulled_to, sums.astype(real), smooth.astype(real), *scalars)
+        constants = (*placed, pulled_to, sums, smooth.astype(real), *scalars)
         progress.stage("fitting", steps)
         done, chunk, loss, whole = 0, 1, real(0), sorted({*looks.after(steps), steps})
         while done < steps:

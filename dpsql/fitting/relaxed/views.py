@@ -9,6 +9,7 @@ the joint are left out, too.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,33 +29,36 @@ class Views:
 
     Attributes:
         blocks: the units, and after them the views, each as if it were an attribute.
-        sums: G, shape (rows of V, of P); the further rows that it is padded with are 0.
+        sums: where G is 1: the rows of V that each of the first rows of P is part of, shape (views of a joint, rows of
+            P). The last row of V stands where there are fewer; nobody asks for it.
+        rows: of V.
     """
 
     blocks: Blocks
-    sums: npt.NDArray[np.float32]
+    sums: npt.NDArray[np.int32]
+    rows: int
     _of: Blocks
 
     @staticmethod
     def of(blocks: Blocks, measured: Sequence[Target]) -> Views:
         """The views that these marginals need."""
         parts = {part for one in measured for part in blocks.parts(one.clique) if part not in blocks.units}
-        rows, columns = _padded(sum(int(np.prod(blocks.shape(part))) for part in parts)), 0
-        for joint in blocks.joints:
-            columns += len(joint.tuples)
+        rows = _padded(1 + sum(int(np.prod(blocks.shape(part))) for part in parts)) if blocks.joints else 0
+        columns = min(_padded(sum(len(joint.tuples) for joint in blocks.joints)), blocks.width)
         names, sizes = [*map(_named, blocks.units)], [*blocks.unit_sizes]
-        columns = min(_padded(columns), blocks.width)
-        sums, begin = np.zeros((rows, columns), np.float32), 0
+        of_joints = Counter(blocks.joint_of[part[0]].names for part in parts)
+        sums, begin = np.full((max(of_joints.values(), default=0), columns), rows - 1, np.int32), 0
+        used = Counter[Clique]()
         for part in sorted(parts):
             joint, shape = blocks.joint_of[part[0]], blocks.shape(part)
-            place = blocks.block(joint.names)
-            sums[begin + joint.cells(part, shape), np.arange(place.start, place.stop)] = 1
+            sums[used[joint.names], blocks.block(joint.names)] = begin + joint.cells(part, shape)
+            used[joint.names] += 1
             begin += int(np.prod(shape))
             names.append(_named(part))
             sizes.append(int(np.prod(shape)))
         names.append("")  # the padding
         sizes.append(rows - begin)
-        return Views(Blocks(tuple(names), tuple(sizes)), sums, blocks)
+        return Views(Blocks(tuple(names), tuple(sizes)), sums, rows, blocks)
 
     def shape(self, clique: Clique) -> tuple[int, ...]:
         """Sizes of a clique's attributes."""

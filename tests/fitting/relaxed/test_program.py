@@ -44,7 +44,7 @@ def laid_out():
 def test_batches_of_tiles_give_what_single_tiles_give(laid_out, tiles_at_once, every, first):
     blocks, p, tiles = laid_out
     assert min(int(stacked[-1][0]) for stacked in tiles.values()) < 8 < max(int(t[-1][0]) for t in tiles.values())
-    no_views = jnp.zeros((0, blocks.width), jnp.float32)
+    no_views = jnp.zeros((0, blocks.width), jnp.int32), jnp.zeros((0, 0))
     single, batched = (
         TileProgram(blocks.sizes, ROWS, tuple(tiles), "softmax", "float32", device_grid(ROWS), batch)._gradient.of(
             p, tiles, ({}, None, None), no_views, np.int32(every), np.int32(first)
