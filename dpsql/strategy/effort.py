@@ -1,17 +1,17 @@
 """How long a relaxed table is fitted, with how many rows: by A, the L1 error of a 1-way marginal (`allocation`).
 
-    A ≤ 0.003   three quarters of the rows, nine fifths of the steps, and 8/25 more at half the rate
-    0.006 ≤ A   half of the rows and half of the steps, and 3/20 more at half the rate; between these by log A
+    A ≤ 0.005   three quarters of the rows, seven fifths of the steps, and two fifths more at half the rate
+    0.0064 ≤ A  half of the rows and half of the steps, and 3/20 more at half the rate; between these by log A
     0.01 < A    three fifths of the steps; a quarter of the rows where strong pairs outside of joints are believed to
                 have at most 4 nats together; up to 0.1, 1.4 of the pull where rows are pulled towards pairs and not
                 their product
 
-These steps are thinned (`dpsql.fitting.relaxed.program`), so that each sees a quarter of the cells. Those at half the
-rate see all of them.
+These steps are thinned (`dpsql.fitting.relaxed.program`), so that each sees half of the cells. Those at half the rate
+see all of them.
 
 Where A is small the fit is what is left of the error, and steps do more for it than rows. Where it is more noise is
 left after few steps: further ones fit it. Raw Adult at ε = 1 (A = 0.0064), mean L1 of pairs and triples, two seeds: 780
-steps of 384 rows .0494, .1286; 325 of 256 rows .0457, .1170.
+steps of 384 rows .0494, .1286; 325 of 256 rows, which saw a quarter of the cells, .0457, .1170.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ EXACT: Final = 0.001
 NOISY: Final = 0.01
 HIDDEN: Final = 0.1
 """A above which single cells tell nothing, and pairs little."""
-_LONG: Final = 0.003
-_SHORT: Final = 0.006
+_LONG: Final = 0.005
+_SHORT: Final = 0.0064
 _FEW: Final = 4.0
 _TO_PAIRS: Final = 1.4
 
@@ -47,8 +47,8 @@ def by_noise(settings: Settings, error: float, believed: Sequence[Target]) -> Se
     settings = replace(settings, thinned=1.0)
     if error <= NOISY:
         more = math.log(_SHORT / min(max(error, _LONG), _SHORT)) / math.log(_SHORT / _LONG)
-        rows, steps = math.ceil(settings.rows * (0.5 + 0.25 * more)), math.ceil(settings.steps * (0.5 + 1.3 * more))
-        return replace(settings, rows=rows, steps=steps, polish=int(settings.steps * (0.15 + 0.17 * more)))
+        rows, steps = math.ceil(settings.rows * (0.5 + 0.25 * more)), math.ceil(settings.steps * (0.5 + 0.9 * more))
+        return replace(settings, rows=rows, steps=steps, polish=int(settings.steps * (0.15 + 0.25 * more)))
     apart = [one for one in believed if not any(set(one.clique) <= set(joint.names) for joint in settings.joints)]
     few = forest_information(apart) <= _FEW
     rows, steps = -(-settings.rows // 4) if few else settings.rows, -(-settings.steps * 3 // 5)
@@ -65,8 +65,8 @@ def foreseen_work(settings: Settings, error: float, *, by_rule: bool) -> tuple[f
         by_rule: whether they are those of `by_noise`, or all.
 
     Returns:
-        Of marginals, of which a thinned step sees a quarter of the cells, and of linear queries, which come whole.
+        Of marginals, of which a thinned step sees half of the cells, and of linear queries, which come whole.
     """
     used = by_noise(settings, error, ()) if by_rule else settings
-    whole = used.steps * (1 - used.thinned * 3 / 4)
+    whole = used.steps * (1 - used.thinned / 2)
     return float(used.rows * (whole + used.polish)), float(used.rows * (used.steps + used.polish))

@@ -6,9 +6,9 @@ give answers, loss and gradient in three matrix products, whatever the clique. O
 a CPU, and on other devices a batch of them, which keeps those busy. So memory does not grow with the number of cells
 but for the cells themselves.
 
-The first steps may be thinned: each sees every fourth tile with four times its weight, in turn. Adam averages over some
-ten steps, so it hardly sees the difference, and such a step takes a quarter of the time. Of each size class it sees
-six tiles at least, so a small one is seen by halves, or whole.
+The first steps may be thinned: each sees every second tile with twice its weight, in turn. Adam averages over some ten
+steps, so it hardly sees the difference, and such a step takes half the time. A size class of few tiles is seen whole.
+Every fourth tile is too few: mean L1 of Adult at ε = 1 gets 1 % worse on the same noise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpsql.fitting.loading import jax, jnp
 
 ROWS: Final = "rows"  # an axis of a grid of devices
 CLIQUES: Final = "cliques"  # the other axis
-_FEW_TILES: Final = 6
+_FEW_TILES: Final = 4
 
 
 @dataclass(frozen=True)

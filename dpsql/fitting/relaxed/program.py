@@ -33,7 +33,7 @@ _SPARSEMAX_RATE: Final = 0.05  # of the rate for logits
 _MICHELOT_STEPS: Final = 12
 _BETA1: Final = 0.9
 _BETA2: Final = 0.99
-_THINNED_BY: Final = 4
+_THINNED_BY: Final = 2
 _BATCH: Final = 2**26  # numbers of U at once on a device that is no CPU
 
 

@@ -37,7 +37,7 @@ class Settings:
         kind: `float32`, or `float64` to check it.
         smooth: κ of each one-hot value (see `dpsql.fitting.relaxed.smoothness`); empty for none.
         polish: further steps, warm-started, at half the rate.
-        thinned: the part of the steps that see a quarter of the cells each (`dpsql.fitting.relaxed.program`).
+        thinned: the part of the steps that see half of the cells each (`dpsql.fitting.relaxed.program`).
         reference: whether rows are pulled towards a table of the pairs, as far as those are believed (`shrinkage`).
         trends: whether those with ordered columns are believed as trends along them (`trends`).
         joints: attributes that have one probability vector together (`dpsql.fitting.relaxed.joints`).

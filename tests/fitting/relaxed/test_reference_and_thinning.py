@@ -1,4 +1,4 @@
-"""Rows that are pulled towards the pairs keep them, and steps that see a quarter of the cells lead to the same fit."""
+"""Rows that are pulled towards the pairs keep them, and steps that see half of the cells lead to the same fit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_pull_towards_the_pairs_keeps_them_where_one_towards_their_product_doe
     assert distance(pulled, PAIR) < 0.7 * distance(plain, PAIR)
 
 
-def test_steps_that_see_a_quarter_of_the_cells_lead_to_the_same_fit():
+def test_steps_that_see_half_of_the_cells_lead_to_the_same_fit():
     whole, thinned = (fitted(20.0, thinned=part) for part in (0.0, 0.8))
     assert not np.array_equal(whole.model.probabilities, thinned.model.probabilities)  # there are tiles to leave out
     assert thinned.residual == pytest.approx(whole.residual, rel=0.03)
