@@ -72,7 +72,8 @@ class _Walk:
             operands.take(at)
         made = list(self._found)
         for at, text in self._instead.items():
-            made[self._places[at]] = ("other", text) if text else ("space", " ")
+            kind = "text" if text.startswith("'") else "other" if text else "space"
+            made[self._places[at]] = (kind, text or " ")
         more: list[Token] = []
         numbers = {place: at for at, place in enumerate(self._places)}
         for place, token in enumerate(made):
@@ -100,7 +101,8 @@ class _Walk:
         elif text == "similar" and self._text(at + 1) == "to":
             self._similar(at + 2)
         elif text == "interval" and self._kind(at + 1) == "text":
-            self._instead[at + 1] = _SPACES.sub(r"\1", self._words[at + 1][1])
+            if _SPACES.search(self._words[at + 1][1]):
+                self._instead[at + 1] = _SPACES.sub(r"\1", self._words[at + 1][1])
             if self._text(at + 2) == "/":
                 self._quotient(at, at + 2)
         elif text in _ELEMENTS and self._text(at + 1) == "(" and self._clauses[at] == "from":

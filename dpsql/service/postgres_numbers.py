@@ -183,11 +183,12 @@ def _degrees(name: str, first: str, *, odd: bool, turns: bool) -> str:
     return f"{name}(x) AS " + _let(whole, "r", f"{sign} * {value}")
 
 
+_INFINITE: Final = "error('it is infinite')"
 _ANGLES: Final = (
     _degrees("sind", _SIN_Q1, odd=True, turns=False),
     _degrees("cosd", _COS_Q1, odd=False, turns=True),
-    _degrees("tand", _TAN_Q1, odd=True, turns=True),
-    _degrees("cotd", _COT_Q1, odd=True, turns=True),
+    _degrees("tand", f"CASE WHEN {{0}} = 90 THEN {_INFINITE} ELSE {_TAN_Q1} END", odd=True, turns=True),
+    _degrees("cotd", f"CASE WHEN {{0}} = 0 THEN {_INFINITE} ELSE {_COT_Q1} END", odd=True, turns=True),
     "asind(x) AS "
     + _let("x::DOUBLE", "v", f"CASE WHEN v < 0 THEN -({_ASIN_Q1.format('(-v)')}) ELSE {_ASIN_Q1.format('v')} END"),
     "acosd(x) AS "
@@ -259,11 +260,11 @@ _OVERLAPS: Final = _let(
 """Whether two spans have a moment in common; each begins with the earlier of its ends."""
 MACROS: Final = (
     *_ANGLES,
-    "div(x, y) AS ((x - x % y) // y)::DECIMAL(38, 0)",
+    "div(x, y) AS CASE WHEN y = 0 THEN error('division by zero') ELSE ((x - x % y) // y)::DECIMAL(38, 0) END",
     f"justify_hours(x) AS {_justified(hours=True, days=False)}",
     f"justify_days(x) AS {_justified(hours=False, days=True)}",
     f"justify_interval(x) AS {_justified(hours=True, days=True)}",
-    'interval_quotient(x, n) AS "/"(x, n::DOUBLE)',
+    "interval_quotient(x, n) AS CASE WHEN n = 0 THEN error('division by zero') ELSE \"/\"(x, n::DOUBLE) END",
     "lower_of(a, b) AS CASE WHEN a <= b THEN a WHEN a > b THEN b END",
     "upper_of(a, b) AS CASE WHEN a <= b THEN b WHEN a > b THEN a END",
     "substr_of(x, s) AS CASE WHEN s < 1 THEN x ELSE substr(x, s) END, (x, s, n) AS CASE WHEN n < 0 THEN "

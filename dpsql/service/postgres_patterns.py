@@ -43,8 +43,11 @@ def _match() -> str:
     )
 
 
+_HAS_BEGIN: Final = f"regexp_matches({SIGNS}, '\\^')"
+_NO_BEGIN: Final = "error('^ is served where one match is looked for')"
 _ALL: Final = "regexp_extract_all(x, p, 0, 's')"
 _CHECKED: Final = f"CASE WHEN x IS NULL OR p IS NULL THEN NULL {_FITS_NOTHING} "
+_EVERY: Final = f"{_CHECKED} WHEN {_HAS_BEGIN} THEN {_NO_BEGIN}"
 _FROM: Final = (
     "CASE WHEN s < 1 THEN error('start is at least 1') WHEN s > 1 AND contains(p, '^') "
     "THEN error('^ and a start are not served together') ELSE substr(x, s) END"
@@ -68,13 +71,14 @@ def _forms(name: str, text: str) -> tuple[str, str]:
 
 _NTH: Final = (
     "of_regexp_nth(x, p, n) AS "
-    f"{_CHECKED} WHEN n < 1 THEN error('n is at least 1') ELSE regexp_extract_all(x, p, 0, 's')[n] END"
+    f"{_CHECKED} WHEN n < 1 THEN error('n is at least 1') "
+    f"WHEN n > 1 AND {_HAS_BEGIN} THEN {_NO_BEGIN} ELSE regexp_extract_all(x, p, 0, 's')[n] END"
 )
 MACROS: Final = (
     "pattern_with(p, g) AS CASE g WHEN '' THEN p WHEN 'i' THEN '(?i)' || p ELSE error('of flags, i is served') END",
     *_forms("regexp_match", _match()),
     "of_regexp_all(x, p) AS "
-    f"{_CHECKED} WHEN regexp_matches({SIGNS}, '{HAS_GROUP}') THEN error('g is served without parts in parentheses') "
+    f"{_EVERY} WHEN regexp_matches({SIGNS}, '{HAS_GROUP}') THEN error('g is served without parts in parentheses') "
     f"ELSE list_transform({_ALL}, lambda m: [m]) END",
     "regexp_matches(x, p) AS unnest(list_filter([pgx.of_regexp_match(x, p)], lambda m: m IS NOT NULL)), "
     "(x, p, g) AS unnest(CASE g WHEN 'g' THEN pgx.of_regexp_all(x, p) ELSE list_filter([CASE g WHEN '' THEN "
@@ -82,7 +86,7 @@ MACROS: Final = (
     "ELSE list_transform([g], lambda m: [error('of flags, i and g are served, alone: ' || m)])[1] END], "
     "lambda m: m IS NOT NULL) END)",
     *_forms("regexp_like", "CASE WHEN x IS NOT NULL AND p IS NOT NULL THEN regexp_matches(x, p, 's') END"),
-    f"of_regexp_count(x, p) AS {_CHECKED} ELSE len({_ALL})::INTEGER END",
+    f"of_regexp_count(x, p) AS {_EVERY} ELSE len({_ALL})::INTEGER END",
     f"regexp_count(x, p) AS pgx.of_regexp_count(x, p), (x, p, s) AS pgx.of_regexp_count({_FROM}, p), "
     f"(x, p, s, g) AS pgx.of_regexp_count({_FROM}, {_FLAGGED})",
     _NTH,
@@ -91,7 +95,7 @@ MACROS: Final = (
     f"regexp_instr(x, p) AS {_CHECKED} WHEN regexp_matches(x, p, 's') "
     "THEN length(regexp_extract(x, '^(.*?)(?:' || p || ')', 1, 's'))::INTEGER + 1 ELSE 0 END",
     "string_to_table(a, b) AS unnest(pgx.string_to_array(a, b))",
-    *_forms("regexp_split_to_array", f"{_CHECKED} ELSE regexp_split_to_array(x, p, 's') END"),
+    *_forms("regexp_split_to_array", f"{_EVERY} ELSE regexp_split_to_array(x, p, 's') END"),
     "regexp_split_to_table(x, p) AS unnest(pgx.of_regexp_split_to_array(x, p)), "
     f"(x, p, g) AS unnest(pgx.of_regexp_split_to_array(x, {_FLAGGED}))",
     "similar_pattern(p) AS CASE WHEN p IS NOT NULL THEN array_to_string(list_transform(regexp_extract_all(p, "
