@@ -254,6 +254,6 @@ class _Walk:
             or (kind == "number" and is_short and self._text(first + 1) != "0")
         ):
             return
-        self._instead[at] = "pgx.substr_of"
+        self._instead[at] = f"pgx.{self._texts[at]}_of"
         for comma in commas:
             self._instead[comma] = ","

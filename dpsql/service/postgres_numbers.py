@@ -258,6 +258,13 @@ _OVERLAPS: Final = _let(
     "WHEN least(r.s, r.e) < least(r.t, r.u) THEN least(r.t, r.u) < greatest(r.s, r.e) ELSE true END",
 )
 """Whether two spans have a moment in common; each begins with the earlier of its ends."""
+_PART: Final = (
+    "(x, s) AS CASE WHEN s < 1 THEN x ELSE substr(x, s) END, (x, s, n) AS CASE WHEN n < 0 THEN "
+    "error('negative substring length not allowed') WHEN s < 1 THEN "
+    "CASE WHEN n IS NOT NULL THEN substr(x, 1, greatest(n + s - 1, 0)) END "
+    "ELSE substr(x, s, n) END"
+)
+"""A part of a text, which may begin before its first sign."""
 MACROS: Final = (
     *_ANGLES,
     "div(x, y) AS CASE WHEN y = 0 THEN error('division by zero') ELSE ((x - x % y) // y)::DECIMAL(38, 0) END",
@@ -267,10 +274,7 @@ MACROS: Final = (
     "interval_quotient(x, n) AS CASE WHEN n = 0 THEN error('division by zero') ELSE \"/\"(x, n::DOUBLE) END",
     "lower_of(a, b) AS CASE WHEN a <= b THEN a WHEN a > b THEN b END",
     "upper_of(a, b) AS CASE WHEN a <= b THEN b WHEN a > b THEN a END",
-    "substr_of(x, s) AS CASE WHEN s < 1 THEN x ELSE substr(x, s) END, (x, s, n) AS CASE WHEN n < 0 THEN "
-    "error('negative substring length not allowed') WHEN s < 1 THEN "
-    "CASE WHEN n IS NOT NULL THEN substr(x, 1, greatest(n + s - 1, 0)) END "
-    "ELSE substr(x, s, n) END",
+    *(f"{name}_of{_PART}" for name in ("substr", "substring")),
     f"to_number(x, f) AS {_TO_NUMBER}",
     f"overlaps(a, b, c, d) AS {_OVERLAPS}",
 )

@@ -24,6 +24,8 @@ SAME_NAMES = [
     "SELECT CASE WHEN x > 1 THEN 1 END, CASE WHEN x > 1 THEN 1 ELSE x END, coalesce(x, 0), nullif(x, 1) FROM " + VALUES,
     "SELECT (SELECT 1 AS k), (SELECT max(x) FROM " + VALUES + "), exists(SELECT 1), (SELECT 1), array[1, 2]",
     "SELECT x IS NULL, y LIKE 'a', NOT x > 1, x BETWEEN 1 AND 2, x IN (1, 2), -x, y || 'b' FROM " + VALUES,
+    "SELECT substr(y, 0), substring(y, x), substring(y FROM 0 FOR 2), 1 # 2, interval '1 day' / 2, to_char(1, '9') FROM "
+    + VALUES,
     "SELECT date '2020-01-01', interval '1 day', now() - now(), current_date, lower(y), abs(x) FROM " + VALUES,
     "SELECT *, count(*) OVER (), row_number() OVER (ORDER BY x), greatest(x, 1), least(x, 1) FROM " + VALUES,
     "SELECT extract(year FROM d), EXTRACT('second' FROM d), date_part('second', d), extract(ms FROM d) FROM (SELECT now() AS d) AS q",
