@@ -8,6 +8,7 @@ interval '1 day' / 2             pgx.interval_quotient(interval '1 day', 2)
 interval '1 month - 1 day'       interval '1 month -1 day'
 j #>> '{a,b}'                    j ->> '/a/b'
 substr(x, n)                     pgx.substr_of(x, n), unless n is a number above 0
+to_char(t, 'YYYY')               pgx.to_char_moment(t, 'YYYY')
 SELECT generate_series(1, 3)     SELECT pgx.generate_series(1, 3), which makes rows
 """
 
@@ -23,7 +24,11 @@ from .from_postgres import clauses, closing
 from .operands import STOPS, Operands
 from .tokens import Token
 
-_WORDS: Final = frozenset({"symmetric", "overlaps", "similar", "interval", "substr", "substring", "generate_series"})
+_MOMENT: Final = re.compile(r"yy|mm|dd|hh|mon|day|dy|iw|ww", re.IGNORECASE)
+"""Of a format that no number has: so that the functions of numbers need not be bound."""
+_WORDS: Final = frozenset(
+    {"to_char", "symmetric", "overlaps", "similar", "interval", "substr", "substring", "generate_series"}
+)
 _ELEMENTS: Final = frozenset(f"{kind}_array_elements{text}" for kind in ("json", "jsonb") for text in ("", "_text"))
 """Functions whose one column is called `value`, and as their alias, too."""
 _AROUND: Final = STOPS | {"", "(", ")", ",", ";", "[", "]", "=", "<", ">", "!", "end"}
@@ -107,6 +112,10 @@ class _Walk:
                 self._quotient(at, at + 2)
         elif text in _ELEMENTS and self._text(at + 1) == "(" and self._clauses[at] == "from":
             self._elements(self._closing.get(at + 1, at))
+        elif text == "to_char" and self._text(at + 1) == "(" and self._text(at - 1) != ".":
+            last = self._closing.get(at + 1, 0) - 1
+            if self._kind(last) == "text" and self._text(last - 1) == "," and _MOMENT.search(self._texts[last]):
+                self._instead[at] = "pgx.to_char_moment"
         elif text in ("substr", "substring") and self._text(at + 1) == "(" and self._text(at - 1) != ".":
             self._part(at, self._closing.get(at + 1, 0))
         elif (

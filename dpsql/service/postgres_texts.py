@@ -106,13 +106,12 @@ def _to_char() -> str:
         f"ELSE coalesce(CASE p {words} END, {number}, {refused}) END"
     )
     return (
-        f"to_char(x, f) AS CASE WHEN {IS_NUMBER} THEN {TO_CHAR} ELSE "
-        f"list_transform([{{'t': TRY_CAST(x AS TIMESTAMP), 'f': f, 'v': x IS NOT NULL, "
+        "list_transform([{'t': TRY_CAST(x AS TIMESTAMP), 'f': f, 'v': x IS NOT NULL, "
         f"'p': regexp_extract_all(f, '{_TOKENS}', 0, 's')}}], lambda r: CASE WHEN r.t IS NULL AND r.v THEN "
         "error('to_char is served with a date, a timestamp or a number') "
         "WHEN r.t IS NULL OR r.f = '' OR NOT isfinite(r.t) THEN NULL WHEN year(r.t) < 1 THEN "
         "error('years before Christ are not served') "
-        f"ELSE array_to_string(list_transform(r.p, lambda p, i: {part}), '') END)[1] END"
+        f"ELSE array_to_string(list_transform(r.p, lambda p, i: {part}), '') END)[1]"
     )
 
 
@@ -159,7 +158,8 @@ TEXTS: Final = (
         f"{kind}_object_agg(k, v) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_object(k, v)::JSON END"
         for kind in ("json", "jsonb")
     ),
-    _to_char(),
+    f"to_char_moment(x, f) AS {_to_char()}",
+    f"to_char(x, f) AS CASE WHEN {IS_NUMBER} THEN {TO_CHAR} ELSE {_to_char()} END",
 )
 """Each as after CREATE MACRO and the schema."""
 SAME_NAMES: Final = frozenset({"array_to_string", "lpad", "rpad", "repeat", "octet_length", "encode", "decode"})

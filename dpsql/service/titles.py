@@ -28,6 +28,7 @@ _FUNCTIONS: Final = {
     "substring_matching": "substring",
     "substr_of": "substr",
     "substring_of": "substring",
+    "to_char_moment": "to_char",
     "xor": _NO_NAME,
     "interval_quotient": _NO_NAME,
     "extract_of": "extract",
