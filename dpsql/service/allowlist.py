@@ -119,6 +119,10 @@ class AllowList:
         called = [name for name in _calls(tree["statements"], described, places) if name in SERVED]
         if self._macros.size(tree["statements"]) > _MOST_WRITTEN:
             raise NotAllowed("functions are called in too many calls of one another: use WITH")
+        if self._macros.lambdas(tree["statements"]) > _MOST_LAMBDAS:
+            raise NotAllowed(
+                f"more than {_MOST_LAMBDAS} lambdas are in one another, with those of the functions: use WITH"
+            )
         if called and described:
             raise NotAllowed(f"DESCRIBE of {described[0]} stands alone: it tells the columns, and charges nothing")
         explains = kind == duckdb.StatementType.EXPLAIN

@@ -197,7 +197,6 @@ _MACROS: Final = (
     "regclass_name(x) AS coalesce((SELECT any_value(CASE dpsql_f.namespace WHEN 2200 THEN '' ELSE "
     "pgx.quote_ident(dpsql_f.schema_name) || '.' END || pgx.quote_ident(dpsql_f.name)) FROM pgx.dpsql_named dpsql_f "
     "WHERE dpsql_f.oid = x), CASE x WHEN 0 THEN '-' ELSE x::VARCHAR END)",
-    "array_to_string(a, b) AS list_aggregate(a, 'string_agg', b)",
     "vector_text(x) AS CASE WHEN typeof(x) IN ('SMALLINT[]', 'BIGINT[]') THEN translate(x::VARCHAR, '[],', '') ELSE x::VARCHAR END",
     "format_type(a, b) AS (SELECT any_value(CASE WHEN a = 1700 AND b > 4 THEN dpsql_f.spelled || '(' || ((b - 4) >> 16) "
     "|| ',' || ((b - 4) & 65535) || ')' WHEN a IN (1042, 1043) AND b > 4 THEN dpsql_f.spelled || '(' || (b - 4) || ')' "

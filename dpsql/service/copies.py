@@ -50,10 +50,12 @@ class Written:
     Attributes:
         copies: of an argument, at most, and at least one.
         size: expressions besides.
+        lambdas: in one another, at most.
     """
 
     copies: int = 1
     size: int = 0
+    lambdas: int = 0
 
 
 class Macros:
@@ -91,16 +93,37 @@ class Macros:
     def _looked_up(self, key: tuple[bool, str]) -> Written:
         most = Written()
         for parameters, text in self._forms.get(key, ()):
-            nodes = list(self._expressions(self._tree(text)))
+            tree = self._tree(text)
+            nodes = list(self._expressions(tree))
             of = [sum(many for node, many in nodes if node.get("column_names") == [one]) for one in parameters]
             size = sum(many for _, many in nodes)
             least = 2 if size >= _VIEW else 1  # queries in one another take more than their number
-            most = Written(max([most.copies, least, *of]), max(most.size, size))
+            lambdas = max(most.lambdas, self.lambdas(tree))
+            most = Written(max([most.copies, least, *of]), max(most.size, size), lambdas)
         return most
 
     def size(self, tree: Any) -> int:
         """Expressions of a tree of DuckDB's parser, once all macros are written out."""
         return sum(many for _, many in self._expressions(tree))
+
+    def lambdas(self, tree: Any) -> int:
+        """How many lambdas of a tree are in one another, those of macros that are called in them, too."""
+        deepest, waiting = 0, [(tree, 0)]
+        while waiting:
+            node, depth = waiting.pop()
+            if isinstance(node, list):
+                waiting += [(value, depth) for value in node]
+            if not isinstance(node, dict):
+                continue
+            depth += node.get("class") == "LAMBDA"
+            own = self._of_call(node).lambdas if node.get("class") == "FUNCTION" else 0
+            deepest = max(deepest, depth + own)
+            waiting += [(value, depth) for value in node.values() if isinstance(value, (dict, list))]
+        return deepest
+
+    def _of_call(self, node: dict[str, Any]) -> Written:
+        ours = str(node.get("schema") or "").lower() in self._schemas
+        return self.written(str(node.get("function_name", "")).lower(), ours=ours)
 
     def _tree(self, text: str) -> Any:
         """DuckDB's tree of a macro's text. In it a CASE of a value has the value once for each arm."""
@@ -120,8 +143,7 @@ class Macros:
             if node.get("type") == "BASE_TABLE" and str(node.get("schema_name") or "").lower() in self._schemas:
                 yield {}, many * _VIEW
             if node.get("class") == "FUNCTION":
-                ours = str(node.get("schema") or "").lower() in self._schemas
-                written = self.written(str(node.get("function_name", "")).lower(), ours=ours)
+                written = self._of_call(node)
                 yield {}, many * written.size
                 many *= written.copies
             waiting += [(value, many) for value in node.values() if isinstance(value, (dict, list))]

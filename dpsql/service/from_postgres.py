@@ -46,7 +46,8 @@ _CLAUSES: Final = frozenset(
     ]
 )
 _BEFORE: Final = frozenset({"from", ",", "join", "lateral"})
-_ROWS: Final = frozenset({"generate_series", "string_to_array", "unnest"})
+_ROWS: Final = frozenset({"generate_series", "string_to_array", "string_to_table", "regexp_split_to_table", "unnest"})
+_KEYS: Final = frozenset({"json_object_keys", "jsonb_object_keys"})
 _SECONDS: Final = frozenset({"second", "seconds", "sec", "secs", "s"})
 _MILLISECONDS: Final = frozenset({"millisecond", "milliseconds", "msec", "msecs", "ms"})
 """Parts of a time, as both spell them."""
@@ -61,8 +62,8 @@ def prepared(found: list[Token]) -> list[Token]:
     """The tokens, with what is said above done."""
     words = [place for place, (kind, _) in enumerate(found) if kind != "space"]
     done = list(found)
-    closing = _closing(found, words)
-    clauses = _clauses(found, words)
+    ends = closing(found, words)
+    within = clauses(found, words)
     texts = [found[place][1].lower() for place in words]
     for at, place in enumerate(words):
         kind, text = found[place]
@@ -74,17 +75,19 @@ def prepared(found: list[Token]) -> list[Token]:
             name == DATABASE
             and ahead[0] == ahead[2] == "."
             and before != "."
-            and (ahead[1].strip('"') in _PLACES or (clauses[at] == "from" and before in _BEFORE))
+            and (ahead[1].strip('"') in _PLACES or (within[at] == "from" and before in _BEFORE))
         ):
             done[place] = done[words[at + 1]] = ("space", "")
         elif name == "any" and ahead[:3] == ["(", "array", "("] and texts[at + 4 : at + 5] in (["select"], ["with"]):
-            last = closing.get(at + 3)
+            last = ends.get(at + 3)
             if last is not None:
                 done[words[at + 2]] = done[words[at + 3]] = done[words[last]] = ("space", " ")
-        elif name in _ROWS and kind == "word" and ahead[0] == "(" and clauses[at] == "from" and before in _BEFORE:
-            _name_column(done, words, texts, closing.get(at + 1))
-        elif name == "cast" and kind == "word" and _is_number_of_name(texts, at, closing):
-            last = closing[at + 1]
+        elif (
+            name in _ROWS | _KEYS and kind == "word" and ahead[0] == "(" and within[at] == "from" and before in _BEFORE
+        ):
+            _name_column(done, words, texts, ends.get(at + 1))
+        elif name == "cast" and kind == "word" and _is_number_of_name(texts, at, ends):
+            last = ends[at + 1]
             done[place] = ("word", "pgx.to_regclass")
             done[words[last - 2]] = done[words[last - 1]] = ("space", " ")
         elif kind == "text" and (moment := _BEFORE_CHRIST.fullmatch(text)) and _is_moment(texts, at):
@@ -92,10 +95,10 @@ def prepared(found: list[Token]) -> list[Token]:
         elif name == "at" and kind == "word" and ahead[0] not in ("time", "local"):
             done[place] = ("quoted", '"at"')
         elif name == "substring" and kind == "word" and ahead[0] == "(":
-            _match(done, words, texts, at, closing.get(at + 1))
+            _match(done, words, texts, at, ends.get(at + 1))
         elif name == "extract" and kind == "word" and ahead[0] == "(" and ahead[2] == "from":
             _extract(done, words[at : at + 4])
-        elif name == "tablesample" and ahead[0] in _SAMPLES and closing.get(at + 2) == at + 4:
+        elif name == "tablesample" and ahead[0] in _SAMPLES and ends.get(at + 2) == at + 4:
             done[words[at + 4]] = ("other", " PERCENT)")
         elif name in PROCEDURES and kind == "word" and _is_number(texts, at):
             done[place] = ("word", f"{name}{AS_NUMBER}")
@@ -113,21 +116,21 @@ def _is_moment(texts: list[str], at: int) -> bool:
     )
 
 
-def _closing(found: list[Token], words: list[int]) -> dict[int, int]:
+def closing(found: list[Token], words: list[int]) -> dict[int, int]:
     """Where each parenthesis is closed."""
     open_at: list[int] = []
-    closing = {}
+    ends = {}
     for at, place in enumerate(words):
         if found[place][1] == "(":
             open_at.append(at)
         elif found[place][1] == ")" and open_at:
-            closing[open_at.pop()] = at
-    return closing
+            ends[open_at.pop()] = at
+    return ends
 
 
-def _clauses(found: list[Token], words: list[int]) -> list[str]:
+def clauses(found: list[Token], words: list[int]) -> list[str]:
     """The clause that each word is in."""
-    clauses, outer, now, before = [], [], "", ""
+    within, outer, now, before = [], [], "", ""
     for place in words:
         kind, text = found[place]
         if text == "(":
@@ -138,8 +141,8 @@ def _clauses(found: list[Token], words: list[int]) -> list[str]:
         elif kind == "word" and text.lower() in _CLAUSES and before != "distinct":
             now = text.lower()
         before = text.lower()
-        clauses.append(now)
-    return clauses
+        within.append(now)
+    return within
 
 
 def _name_column(done: list[Token], words: list[int], texts: list[str], end: int | None) -> None:

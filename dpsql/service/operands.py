@@ -71,7 +71,7 @@ class Operands:
         text, before = self._texts[at], self._texts[at - 1] if at else ""
         if kind == "other" and text in ("(", "["):
             goes_on = self.start is not None and self._ends_operand(at - 1)
-            is_list = text == "(" and before in _LISTS and self._words[at - 1][0] == "word"
+            is_list = text == "(" and before in _LISTS and self._words[at - 1][0] == "word" and not self._in_position()
             self._outer.append((text, None if is_list else self.start if goes_on else at, at))
             self.start = None
         elif kind == "other" and text in (")", "]"):
@@ -88,6 +88,11 @@ class Operands:
             self.start = None
         elif before != "." or self.start is None:
             self.start = at
+
+    def _in_position(self) -> bool:
+        """Whether what is open is `position(`, whose IN stands before a text and no list."""
+        opening = self._outer[-1][2] if self._outer else 0
+        return opening > 0 and self._texts[opening - 1] == "position"
 
     def _goes_on_to_text(self, at: int) -> bool:
         """Whether the operand that ends at a word goes on to a text: `date '2020-01-01'`, or `'a'` before `'b'`."""

@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from .postgres_json import MACROS as OF_JSON
+from .postgres_json import SAME_NAMES as NAMES_OF_JSON
+from .postgres_json import TABLES as TABLES_OF_JSON
+from .postgres_numbers import MACROS as OF_NUMBERS
+from .postgres_patterns import HAS_GROUP, LAZY, MAY_BE_OUT, SIGNS
+from .postgres_patterns import MACROS as OF_PATTERNS
+from .postgres_patterns import SAME_NAMES as NAMES_OF_PATTERNS
+from .postgres_patterns import TABLES as TABLES_OF_PATTERNS
 from .postgres_texts import CODES, TEXTS
 from .postgres_texts import SAME_NAMES as OF_TEXTS
 
@@ -70,14 +78,6 @@ _BUCKET: Final = """list_transform([{'x': x - l, 'w': h - l, 'n': n}], lambda b:
     - CASE WHEN typeof(b.x) <> 'DOUBLE' AND abs(b.x) * b.n < k * abs(b.w) THEN 1 ELSE 0 END))[1]
   END::INTEGER)[1]"""
 """The bucket of a number between two bounds: a quotient of floats, which exact numbers correct."""
-_SIGNS: Final = r"regexp_replace(p, '\\.|\[\^?\]?(\[:\w+:\]|\\.|[^\]\\])*\]', 'x', 'g')"
-"""A pattern without what is escaped or in brackets, where parentheses and the like are letters."""
-_HAS_GROUP: Final = r"\([^?]"
-"""Of a pattern with a part in parentheses, which PostgreSQL gives in place of all."""
-_MAY_BE_OUT: Final = r"\||\)([?*]|\{0)"
-"""Of a pattern whose part may have no place in a match: then PostgreSQL gives NULL, and DuckDB an empty text."""
-_LAZY: Final = r"[*+?}]\?"
-"""Of a pattern that takes as little as it can: in PostgreSQL its first such sign counts for all of it."""
 _MICROSECONDS: Final = "date_part('microsecond', x)::DECIMAL(18, 0)"
 """Of a second and its parts: DuckDB's own second has no parts, PostgreSQL's has."""
 _ROUNDED: Final = (
@@ -125,6 +125,7 @@ _PART: Final = '("([^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*)'
 MACROS: tuple[str, ...] = (
     *MODIFIERS,
     *TEXTS,
+    *OF_NUMBERS,
     "pg_my_temp_schema() AS 0",
     "pg_is_other_temp_schema(x) AS false",
     "string_to_array(a, b) AS CASE WHEN a = '' THEN []::VARCHAR[] WHEN b IS NULL THEN string_split(a, '') "
@@ -141,15 +142,16 @@ MACROS: tuple[str, ...] = (
     f"to_date(x, f) AS {_format(f'strptime(x, {_translated(chr(102))})::DATE')}",
     f"to_timestamp(x) AS to_timestamp(x), (x, f) AS {_format(f'strptime(x, {_translated(chr(102))})::TIMESTAMPTZ')}",
     "pg_typeof(x) AS pgx.format_type(pgx.type_oid(typeof(x)), -1)",
-    "date_bin(s, t, o) AS CASE WHEN datepart('year', s) <> 0 OR datepart('month', s) <> 0 THEN "
-    "error('timestamps cannot be binned into intervals containing months or years') ELSE time_bucket(s, t, o) END",
+    "date_bin(s, t, o) AS CASE WHEN datepart('year', s::INTERVAL) <> 0 OR datepart('month', s::INTERVAL) <> 0 THEN "
+    "error('timestamps cannot be binned into intervals containing months or years') "
+    "ELSE time_bucket(s::INTERVAL, t, o) END",
     f"width_bucket(x, l, h, n) AS {_BUCKET}, (x, t) AS CASE WHEN x IS NOT NULL THEN len(list_filter(t, lambda e: CASE "
     "WHEN e IS NULL THEN error('thresholds array must not contain NULLs') ELSE e <= x END))::INTEGER END",
-    f"substring_matching(x, p) AS CASE WHEN regexp_matches({_SIGNS}, '{_LAZY}') "
+    f"substring_matching(x, p) AS CASE WHEN regexp_matches({SIGNS}, '{LAZY}') "
     "THEN error('a pattern with *?, +?, ?? or }? is not served: use regexp_extract') "
     "WHEN NOT regexp_matches(x, p, 's') THEN NULL "
-    f"WHEN NOT regexp_matches({_SIGNS}, '{_HAS_GROUP}') THEN regexp_extract(x, p, 0, 's') "
-    f"WHEN regexp_matches({_SIGNS}, '{_MAY_BE_OUT}') THEN coalesce(nullif(regexp_extract(x, p, 1, 's'), ''), "
+    f"WHEN NOT regexp_matches({SIGNS}, '{HAS_GROUP}') THEN regexp_extract(x, p, 0, 's') "
+    f"WHEN regexp_matches({SIGNS}, '{MAY_BE_OUT}') THEN coalesce(nullif(regexp_extract(x, p, 1, 's'), ''), "
     "error('the part in parentheses is empty or has no place in the match: use regexp_extract')) "
     "ELSE regexp_extract(x, p, 1, 's') END",
     "host(x) AS split_part(x::VARCHAR, '/', 1)",
@@ -171,8 +173,14 @@ MACROS: tuple[str, ...] = (
     "'array' WHEN 'BOOLEAN' THEN 'boolean' WHEN 'NULL' THEN 'null' ELSE CASE WHEN x IS NOT NULL THEN 'number' END END",
     "json_agg(x) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_array(x) END",
     "jsonb_agg(x) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_array(x) END",
+    *OF_PATTERNS,
+    *OF_JSON,
 )
-TABLES: Final = {"string_to_array": "(a, b) AS TABLE SELECT pgx.string_to_array(a, b)"}
+TABLES: Final = {
+    "string_to_array": "(a, b) AS TABLE SELECT pgx.string_to_array(a, b)",
+    **TABLES_OF_PATTERNS,
+    **TABLES_OF_JSON,
+}
 """Table functions, of a name that a function has, too."""
 KEYWORDS: Final = frozenset(
     """
@@ -190,5 +198,10 @@ KEYWORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - easier to read so
 )
 """Words that PostgreSQL puts in quotation marks where they are names."""
-SAME_NAMES: Final = OF_TEXTS | {"string_to_array", "to_timestamp", "date_part", "to_hex", "sha256", "array_length"}
+SAME_NAMES: Final = (
+    OF_TEXTS
+    | NAMES_OF_PATTERNS
+    | NAMES_OF_JSON
+    | {"string_to_array", "to_timestamp", "date_part", "to_hex", "sha256", "array_length"}
+)
 """Functions that DuckDB has with another meaning."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from .postgres_numbers import IS_NUMBER, TO_CHAR
+
 _LONGEST: Final = 1000
 _TOO_LONG: Final = f"error('a text of more than {_LONGEST} characters is not served')"
 
@@ -104,14 +106,29 @@ def _to_char() -> str:
         f"ELSE coalesce(CASE p {words} END, {number}, {refused}) END"
     )
     return (
-        f"to_char(x, f) AS list_transform([{{'t': x::TIMESTAMP, 'f': f, 'p': regexp_extract_all(f, '{_TOKENS}', 0, "
-        "'s')}], lambda r: CASE WHEN r.t IS NULL OR r.f = '' OR NOT isfinite(r.t) THEN NULL WHEN year(r.t) < 1 THEN "
+        "list_transform([{'t': TRY_CAST(x AS TIMESTAMP), 'f': f, 'v': x IS NOT NULL, "
+        f"'p': regexp_extract_all(f, '{_TOKENS}', 0, 's')}}], lambda r: CASE WHEN r.t IS NULL AND r.v THEN "
+        "error('to_char is served with a date, a timestamp or a number') "
+        "WHEN r.t IS NULL OR r.f = '' OR NOT isfinite(r.t) THEN NULL WHEN year(r.t) < 1 THEN "
         "error('years before Christ are not served') "
         f"ELSE array_to_string(list_transform(r.p, lambda p, i: {part}), '') END)[1]"
     )
 
 
+_SHOWN: Final = (
+    "CASE WHEN typeof(e) = 'BOOLEAN' THEN left(e::VARCHAR, 1) WHEN typeof(e) IN ('DOUBLE', 'FLOAT') "
+    "THEN regexp_replace(e::VARCHAR, '\\.0$', '') ELSE e::VARCHAR END"
+)
+"""An element of an array, as PostgreSQL writes it in a text of them."""
+
+
+def _joined(element: str) -> str:
+    joined = f"list_aggregate(list_transform(a, lambda e: {element}), 'string_agg', b)"
+    return f"CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN coalesce({joined}, '') END"
+
+
 TEXTS: Final = (
+    f"array_to_string(a, b) AS {_joined(_SHOWN)}, (a, b, c) AS {_joined(f'coalesce({_SHOWN}, c)')}",
     _padded("lpad"),
     _padded("rpad"),
     f"repeat(x, n) AS CASE WHEN n > {_LONGEST} OR length(x) * n > {_LONGEST} THEN {_TOO_LONG} "
@@ -141,8 +158,9 @@ TEXTS: Final = (
         f"{kind}_object_agg(k, v) AS CASE WHEN count(*) = 0 THEN NULL ELSE json_group_object(k, v)::JSON END"
         for kind in ("json", "jsonb")
     ),
-    _to_char(),
+    f"to_char_moment(x, f) AS {_to_char()}",
+    f"to_char(x, f) AS CASE WHEN {IS_NUMBER} THEN {TO_CHAR} ELSE {_to_char()} END",
 )
 """Each as after CREATE MACRO and the schema."""
-SAME_NAMES: Final = frozenset({"lpad", "rpad", "repeat", "octet_length", "encode", "decode"})
+SAME_NAMES: Final = frozenset({"array_to_string", "lpad", "rpad", "repeat", "octet_length", "encode", "decode"})
 """Functions that DuckDB has with another meaning, or that make texts of any length there."""

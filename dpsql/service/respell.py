@@ -10,6 +10,7 @@ from .casts import postfixed
 from .catalogue import FUNCTIONS, RELATIONS
 from .from_postgres import prepared
 from .modifiers import modified
+from .operators import operators
 from .postgres_functions import SAME_NAMES
 from .relations import vectors
 from .tokens import Token, tokens
@@ -29,6 +30,11 @@ _SERIES: Final = "generate_series"
 """Among columns it makes rows in Postgres and a list in DuckDB: rows where the arguments are Postgres' own."""
 _OURS: Final = _BARE | RELATIONS | {_SERIES} | SAME_NAMES
 _NUMERICS: Final = frozenset({"numeric", "decimal", "dec"})
+_CALLED: Final = {"oid": "BIGINT", "jsonb": "JSON"}
+"""Types that have another name in DuckDB."""
+_BOOLEANS: Final = frozenset({"bool", "boolean"})
+_STATES: Final = {"on": "'true'", "off": "'false'"}
+"""Texts of booleans that DuckDB does not read."""
 _NUMERIC: Final = "DECIMAL(38, 10)"
 """Of PostgreSQL's numeric without digits, which holds any number: DuckDB's own has three after the point."""
 _TIME: Final = "::TIMETZ::TIME"
@@ -55,7 +61,7 @@ def respelled(sql: str, user: str = "dpsql") -> str:
     Raises:
         NotAllowed: a type has a modifier that cannot be obeyed.
     """
-    words = _Words(modified(postfixed(prepared(tokens(sql)))), user)
+    words = _Words(modified(postfixed(prepared(operators(tokens(sql))))), user)
     while words.left():
         words.step()
     return "".join(words.done)
@@ -228,6 +234,8 @@ class _Words:
                 self.done[-1] = self.done[-1].replace("pg_catalog.", "", 1)
             self.done.append("::VARCHAR")
             return True
+        if inner in _BOOLEANS and self.done and self.done[-1].strip("'").strip().lower() in _STATES:
+            self.done[-1] = _STATES[self.done[-1].strip("'").strip().lower()]
         if inner in _NUMERICS and ahead[count] != "(":
             self._skip(count)
             self.done.append(f"::{_NUMERIC}")
@@ -240,13 +248,9 @@ class _Words:
             self._skip(count)
             self.done.append(_TIME)
             return True
-        if count == 4:  # another type of Postgres' that DuckDB has, too
+        if count == 4 or inner in _CALLED:  # another type of Postgres' that DuckDB has, too
             self._skip(count)
-            self.done.append(f"::{'BIGINT' if inner == 'oid' else inner}")
-            return True
-        if inner == "oid":
-            self._skip(count)
-            self.done.append("::BIGINT")
+            self.done.append(f"::{_CALLED.get(inner, inner)}")
             return True
         return False
 

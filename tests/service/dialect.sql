@@ -151,3 +151,28 @@ SELECT substring('ab' FROM '(a)?b'), substring('aaa' FROM 'a(b*)'), substring('a
 SELECT array_upper('{}'::int[], 1), array_lower('{}'::int[], 1), array_upper(array[1, 2], 1), array_lower(array['a'], 1)
 SELECT '0044-03-15 10:00:00.5 BC'::timestamp, date '0044-03-15 BC', CAST('0044-03-15 BC' AS date), '0044-03-15 10:00:00+00 BC'::timestamptz, timestamp(0) '0044-03-15 10:00:00.5 BC', '0044-03-15 BC'
 SELECT 'abc'::varchar(2), 'abc'::char(5), '2020-01-01 10:00:00.567'::timestamp(2), 'a'::char(3) = 'a', interval '90' minute, 1::float
+SELECT jsonb_array_elements_text('["a", "b"]')
+SELECT array_to_string('{}'::int[], ','), array_to_string(ARRAY[true, false], ','), array_to_string(ARRAY[1.5, 2]::float8[], ','), array_to_string(NULL::int[], ','), array_to_string(ARRAY[1, NULL, 2], ',', '*')
+SELECT regexp_matches('a1b2', '[0-9]', 'g')
+SELECT regexp_matches('a1b2', '[0-9]', 'i')
+SELECT regexp_matches('abc', 'z')
+SELECT json_extract_path_text('{"a": {"b": 2}}'::json, 'a', 'b'), json_extract_path_text('{"a": 5}', 'a')
+SELECT regexp_instr('abc', 'c'), regexp_substr('abc', 'z'), regexp_count('', 'a'), regexp_like('abc', NULL)
+SELECT regexp_substr('number of your street', '[^ ]+', 1, 3)
+SELECT DISTINCT generate_series(1, 2) ORDER BY 1
+SELECT count(*) FROM (SELECT generate_series(1, 5)) t
+SELECT array_length(ARRAY(SELECT generate_series(1, 5)), 1)
+SELECT generate_series(1, 3) + 1
+SELECT 'on'::boolean, 'OFF'::bool, CAST('on' AS boolean)
+SELECT '{"a": 1}'::jsonb -> 'a', '{"a": 1}'::jsonb = '{"a": 1}'::jsonb
+SELECT to_char(1234.5, '9999.99'), to_char(1234.5, '9,999.99'), to_char(-5, '999'), to_char(5, '000'), to_char(0.5, '0.99')
+SELECT to_char(125, 'FM0000'), to_char(12, 'RN'), to_char(485, 'FMRN'), to_char(-12, '99MI'), to_char(-12, '99PR'), to_char(12, 'S99')
+SELECT regexp_match('foobarbequebaz', '(bar)(beque)'), regexp_match('abc', 'b'), regexp_match('abc', 'z')
+SELECT regexp_count('ABCABCAXYaxy', 'A.'), regexp_count('abab', 'b', 3), regexp_count('ABCABC', 'a', 1, 'i')
+SELECT * FROM regexp_split_to_table('the quick brown fox', '\s+')
+SELECT i, t FROM generate_series(1, 2) i, string_to_table('a-' || i, '-') t ORDER BY 1, 2
+SELECT e FROM json_array_elements_text('[1, "x", null]'::json) e
+SELECT key, value FROM jsonb_each_text('{"a": 1, "b": "x", "c": null}'::jsonb) ORDER BY key
+SELECT 7 BETWEEN SYMMETRIC 10 AND 5, 7 NOT BETWEEN SYMMETRIC NULL AND 5, date '2023-02-02' BETWEEN SYMMETRIC '2023-03-01' AND '2023-02-01'
+SELECT (date '2020-01-01', date '2020-12-31') OVERLAPS (date '2020-06-01', date '2021-06-01'), (date '2020-01-01', interval '100 days') OVERLAPS (date '2020-10-30', date '2020-10-31')
+SELECT jsonb_typeof('{"a": 1}'::jsonb), jsonb_array_length('[1, 2]'), jsonb_extract_path_text('{"a": {"b": 2}}', 'a', 'b'), jsonb_object_keys('{"b": 1}')
