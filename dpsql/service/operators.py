@@ -15,7 +15,7 @@ SELECT generate_series(1, 3)     SELECT pgx.generate_series(1, 3), which makes r
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Final
 
 from . import pg_arrays
@@ -64,6 +64,10 @@ class _Walk:
         self._closing = closing(found, self._places)
         self._opening = {end: start for start, end in self._closing.items()}
         self._clauses = clauses(found, self._places)
+        self._names = frozenset(self._texts)
+        self._reads = Counter(
+            text for text, behind in zip(self._texts, [*self._texts[1:], ""], strict=True) if behind != "."
+        )
         self._instead: dict[int, str] = {}
         self._before: defaultdict[int, str] = defaultdict(str)
         self._behind: defaultdict[int, str] = defaultdict(str)
@@ -132,11 +136,10 @@ class _Walk:
         alias = self._text(at)
         if self._kind(at) not in ("word", "quoted") or self._text(at + 1) == "(" or alias in _NO_ALIAS:
             return
-        if "value" not in self._texts:
+        if "value" not in self._names:
             self._instead[at] = f"{self._words[at][1]}({self._words[at][1]})"
             return
-        reads = [place for place, text in enumerate(self._texts) if text == alias and self._text(place + 1) != "."]
-        if len(reads) > 1:
+        if self._reads[alias] > 1:
             raise NotAllowed(f"write {alias}.value wherever {alias} is the element, or nowhere")
 
     def _similar(self, at: int) -> None:

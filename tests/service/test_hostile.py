@@ -100,7 +100,14 @@ SERVED = [
 
 @pytest.mark.medium
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("part", ["/*", "$a$", "'", '"', "e'", "regtype ", "::", "--", "cast(", "operator(", "$", "a."])
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("/*", "$a$", "'", '"', "e'", "regtype ", "::", "--", "cast(", "operator(", "$", "a."),
+        *("(a # 1), ", "(a, b) OVERLAPS (c, d), ", "a BETWEEN SYMMETRIC 1 AND 2 AND ", "substr(a, b), "),
+        "1 FROM jsonb_array_elements(j) e UNION SELECT ",
+    ],
+)
 def test_reading_takes_time_in_proportion_to_the_length(part):
     """Five times the longest that is read takes a second; with the square of the length it would take many minutes."""
     text = f"SELECT {part * (5 * LONGEST // len(part))}"
