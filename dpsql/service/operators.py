@@ -27,7 +27,7 @@ from .tokens import Token
 _MOMENT: Final = re.compile(r"yy|mm|dd|hh|mon|day|dy|iw|ww", re.IGNORECASE)
 """Of a format that no number has: so that the functions of numbers need not be bound."""
 _WORDS: Final = frozenset(
-    {"to_char", "symmetric", "overlaps", "similar", "interval", "substr", "substring", "generate_series"}
+    {"ordinality", "to_char", "symmetric", "overlaps", "similar", "interval", "substr", "substring", "generate_series"}
 )
 _ELEMENTS: Final = frozenset(f"{kind}_array_elements{text}" for kind in ("json", "jsonb") for text in ("", "_text"))
 """Functions whose one column is called `value`, and as their alias, too."""
@@ -39,6 +39,9 @@ _STEP: Final = re.compile(r"0|[1-9]\d*|[^\W\d][^\0]*")
 """Of a path: a place in an array, or a name that is no number."""
 _NO_ALIAS: Final = STOPS | frozenset("cross natural left right full inner group order limit where on".split())  # noqa: SIM905
 """Words behind a function of FROM that are no name of it."""
+_ENDS_PATTERN: Final = frozenset({")", "]", ",", ";", "="})
+_COUNTED: Final = frozenset({"unnest", "generate_series", "range"})
+"""Functions whose rows DuckDB numbers."""
 _ENDS_BOUND: Final = (_AROUND | {"or", "collate"}) - {"(", "["}
 
 
@@ -107,6 +110,9 @@ class _Walk:
             self._path(at)
         elif text == "#":
             self._xor(at, start)
+        elif text == "ordinality" and self._text(at - 1) == "with":
+            if self._text(self._opening.get(at - 2, 0) - 1) not in _COUNTED:
+                raise NotAllowed("WITH ORDINALITY is served with unnest and generate_series: use row_number()")
         elif text == "similar" and self._text(at + 1) == "to":
             self._similar(at + 2)
         elif text == "interval" and self._kind(at + 1) == "text":
@@ -145,6 +151,8 @@ class _Walk:
     def _similar(self, at: int) -> None:
         if self._kind(at) not in ("text", "parameter"):
             raise NotAllowed("SIMILAR TO is served with a pattern that is written out: use ~ for others")
+        if self._kind(at + 1) == "other" and self._text(at + 1) not in _ENDS_PATTERN:
+            raise NotAllowed("SIMILAR TO is served with a pattern that is written out as one text")
         if self._text(at + 1) == "escape":
             raise NotAllowed("SIMILAR TO is served without ESCAPE: use ~")
         self._before[at], self._behind[at] = "pgx.similar_pattern", ")"
@@ -154,6 +162,8 @@ class _Walk:
         last = self._end(middle + 1, _ENDS_BOUND)
         if self._text(middle) != "and" or last <= middle + 1:
             raise NotAllowed("BETWEEN SYMMETRIC has two bounds with AND between them")
+        if self._text(last) in ("<", ">", "!"):  # it may be an operator of the bound, such as >>
+            raise NotAllowed("BETWEEN SYMMETRIC is served with bounds in parentheses where an operator is behind them")
         if "symmetric" in self._texts[at + 1 : last]:
             raise NotAllowed("BETWEEN SYMMETRIC in the bound of another is not served: use least and greatest")
         low, high = self._spelled(at + 1, middle), self._spelled(middle + 1, last)
@@ -220,6 +230,8 @@ class _Walk:
         return None if self._text(end + 1) in ("[", ".") else end
 
     def _xor(self, at: int, start: int | None) -> None:
+        if start is None and self._kind(at + 1) == "number":  # the column of that number
+            return
         end = self._operand(at + 1)
         is_alone = start is not None and end is not None and self._text(start - 1) in _AROUND
         if not is_alone or (self._kind(end + 1) == "other" and self._text(end + 1) not in _AROUND):  # type: ignore[operator]
@@ -248,6 +260,10 @@ class _Walk:
             self._instead[place] = ""
         self._instead[path] = "'" + pointer.replace("'", "''") + "'"
 
+    def _counts(self, commas: list[int]) -> bool:
+        """Whether a length behind a comma, if there is one, is written out, so that it is not below 0."""
+        return all(self._kind(comma + 1) == "number" for comma in commas)
+
     def _part(self, at: int, end: int) -> None:
         """A part of a text, which may begin before its first sign; a pattern is no place."""
         commas = []
@@ -263,7 +279,7 @@ class _Walk:
         if (
             self._texts[first] in ("for", "similar")
             or kind == "text"
-            or (kind == "number" and is_short and self._text(first + 1) != "0")
+            or (kind == "number" and is_short and self._text(first + 1) != "0" and self._counts(commas[1:]))
         ):
             return
         self._instead[at] = f"pgx.{self._texts[at]}_of"

@@ -267,7 +267,8 @@ _PART: Final = (
 """A part of a text, which may begin before its first sign."""
 MACROS: Final = (
     *_ANGLES,
-    "div(x, y) AS CASE WHEN y = 0 THEN error('division by zero') ELSE ((x - x % y) // y)::DECIMAL(38, 0) END",
+    "div(x, y) AS CASE WHEN y = 0 THEN error('division by zero') WHEN abs(x) >= 9007199254740992 "
+    "THEN error('div is served with numbers below 9007199254740992') ELSE ((x - x % y) // y)::DECIMAL(38, 0) END",
     f"justify_hours(x) AS {_justified(hours=True, days=False)}",
     f"justify_days(x) AS {_justified(hours=False, days=True)}",
     f"justify_interval(x) AS {_justified(hours=True, days=True)}",

@@ -19,12 +19,19 @@ _MOST: Final = 5
 """Parts in parentheses."""
 _NOT_LAZY: Final = (
     f"WHEN regexp_matches({SIGNS}, '{LAZY}') THEN error('a pattern with *?, +?, ?? or }}? is not served') "
-    "WHEN contains(p, '\\b') THEN error('\\b is another sign in PostgreSQL: write \\y')"
+    "WHEN contains(p, '\\b') THEN error('\\b is another sign in PostgreSQL: write \\y') "
+    "WHEN regexp_matches(p, '\\\\[wWsS]|\\[:') AND regexp_matches(x, '[^\\x00-\\x7f]') "
+    "THEN error('\\w, \\s and classes such as [:alpha:] are served with texts in ASCII')"
 )
+_LONGEST: Final = (
+    f"WHEN regexp_matches({SIGNS}, '\\|') THEN error('a pattern with | is served where its length does not matter: "
+    "by regexp_like, ~ and regexp_instr')"
+)
+"""Of `a|ab` DuckDB takes the first that fits, and PostgreSQL the longest."""
 _FITS_NOTHING: Final = (
     f"{_NOT_LAZY} WHEN regexp_matches('', p, 's') THEN error('a pattern that fits an empty text is not served')"
 )
-_COUNT: Final = f"len(regexp_extract_all({SIGNS}, '{HAS_GROUP}|\\($'))"
+_COUNT: Final = f"(len(regexp_extract_all({SIGNS}, '\\(')) - len(regexp_extract_all({SIGNS}, '\\(\\?')))"
 _FLAGGED: Final = "pgx.pattern_with(p, g)"
 
 
@@ -37,7 +44,8 @@ def _match() -> str:
         "use regexp_extract') ELSE l END)[1]"
     )
     return (
-        f"CASE WHEN x IS NULL OR p IS NULL THEN NULL {_NOT_LAZY} WHEN NOT regexp_matches(x, p, 's') THEN NULL "
+        f"CASE WHEN x IS NULL OR p IS NULL THEN NULL {_NOT_LAZY} {_LONGEST} "
+        "WHEN NOT regexp_matches(x, p, 's') THEN NULL "
         f"WHEN {_COUNT} = 0 THEN [regexp_extract(x, p, 0, 's')] "
         f"WHEN {_COUNT} > {_MOST} THEN error('more than {_MOST} parts in parentheses are not served') ELSE {parts} END"
     )
@@ -47,7 +55,7 @@ _HAS_BEGIN: Final = f"regexp_matches({SIGNS}, '\\^')"
 _NO_BEGIN: Final = "error('^ is served where one match is looked for')"
 _ALL: Final = "regexp_extract_all(x, p, 0, 's')"
 _CHECKED: Final = f"CASE WHEN x IS NULL OR p IS NULL THEN NULL {_FITS_NOTHING} "
-_EVERY: Final = f"{_CHECKED} WHEN {_HAS_BEGIN} THEN {_NO_BEGIN}"
+_EVERY: Final = f"{_CHECKED} {_LONGEST} WHEN {_HAS_BEGIN} THEN {_NO_BEGIN}"
 _FROM: Final = (
     "CASE WHEN s < 1 THEN error('start is at least 1') WHEN s > 1 AND contains(p, '^') "
     "THEN error('^ and a start are not served together') ELSE substr(x, s) END"
@@ -71,7 +79,7 @@ def _forms(name: str, text: str) -> tuple[str, str]:
 
 _NTH: Final = (
     "of_regexp_nth(x, p, n) AS "
-    f"{_CHECKED} WHEN n < 1 THEN error('n is at least 1') "
+    f"{_CHECKED} {_LONGEST} WHEN n < 1 THEN error('n is at least 1') "
     f"WHEN n > 1 AND {_HAS_BEGIN} THEN {_NO_BEGIN} ELSE regexp_extract_all(x, p, 0, 's')[n] END"
 )
 MACROS: Final = (
