@@ -22,6 +22,8 @@ from . import pg_arrays
 from .allowlist import NotAllowed
 from .from_postgres import clauses, closing
 from .operands import STOPS, Operands
+from .postgres_json import TABLES as OF_JSON
+from .postgres_patterns import TABLES as OF_PATTERNS
 from .tokens import Token
 
 _MOMENT: Final = re.compile(r"yy|mm|dd|hh|mon|day|dy|iw|ww", re.IGNORECASE)
@@ -40,8 +42,8 @@ _STEP: Final = re.compile(r"0|[1-9]\d*|[^\W\d][^\0]*")
 _NO_ALIAS: Final = STOPS | frozenset("cross natural left right full inner group order limit where on".split())  # noqa: SIM905
 """Words behind a function of FROM that are no name of it."""
 _ENDS_PATTERN: Final = frozenset({")", "]", ",", ";", "="})
-_COUNTED: Final = frozenset({"unnest", "generate_series", "range"})
-"""Functions whose rows DuckDB numbers."""
+_UNCOUNTED: Final = frozenset({*OF_JSON, *OF_PATTERNS})
+"""Functions of ours whose rows DuckDB does not number."""
 _ENDS_BOUND: Final = (_AROUND | {"or", "collate"}) - {"(", "["}
 
 
@@ -111,8 +113,8 @@ class _Walk:
         elif text == "#":
             self._xor(at, start)
         elif text == "ordinality" and self._text(at - 1) == "with":
-            if self._text(self._opening.get(at - 2, 0) - 1) not in _COUNTED:
-                raise NotAllowed("WITH ORDINALITY is served with unnest and generate_series: use row_number()")
+            if self._text(self._opening.get(at - 2, 0) - 1) in _UNCOUNTED:
+                raise NotAllowed("WITH ORDINALITY is served with unnest: unnest an array, or use row_number()")
         elif text == "similar" and self._text(at + 1) == "to":
             self._similar(at + 2)
         elif text == "interval" and self._kind(at + 1) == "text":

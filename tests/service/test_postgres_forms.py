@@ -138,7 +138,10 @@ def test_what_cannot_be_respelled_is_refused(sql):
     [
         ("a # b", "xor(a , b)"),
         ("SELECT a FROM t ORDER BY #1", "SELECT a FROM t ORDER BY #1"),
-        ("SELECT * FROM unnest(a) WITH ORDINALITY", "SELECT * FROM unnest(a) WITH ORDINALITY"),
+        *(
+            (f"SELECT * FROM {name}(a) WITH ORDINALITY", f"SELECT * FROM {name}(a) WITH ORDINALITY")
+            for name in ("unnest", "pg_catalog.pg_partition_ancestors")
+        ),
         ("t.a # f(1)[1]", None),
         ("x BETWEEN SYMMETRIC 3 AND 1 AND y", "x BETWEEN pgx.lower_of(3, 1) AND pgx.upper_of(3, 1) AND y"),
         ("d BETWEEN SYMMETRIC '2020-02-01' AND '2020-01-01'", "d BETWEEN '2020-01-01' AND '2020-02-01'"),
