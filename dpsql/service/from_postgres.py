@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .tokens import Token
+from .tokens import Token, word_places
 
 DATABASE: Final = "dpsql"
 PROCEDURES: Final = ("typinput", "typoutput", "typreceive", "typsend")
@@ -60,7 +60,7 @@ _COMPARED: Final = frozenset({"=", "!", "<", ">"})
 
 def prepared(found: list[Token]) -> list[Token]:
     """The tokens, with what is said above done."""
-    words = [place for place, (kind, _) in enumerate(found) if kind != "space"]
+    words = word_places(found)
     done = list(found)
     ends = closing(found, words)
     within = clauses(found, words)

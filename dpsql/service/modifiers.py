@@ -15,7 +15,7 @@ from typing import Final
 
 from .allowlist import NotAllowed
 from .operands import STOPS, Operands
-from .tokens import Token
+from .tokens import Token, word_places
 from .type_words import FIELDS, TypeWords, type_words
 
 _LONGEST: Final = 10_485_760
@@ -61,7 +61,7 @@ class _Walk:
 
     def __init__(self, found: list[Token]) -> None:
         self._found = found
-        self._places = [place for place, (kind, _) in enumerate(found) if kind != "space"]
+        self._places = word_places(found)
         self._words = [found[place] for place in self._places]
         self._texts = [text.lower() for _, text in self._words]
         self._operands = Operands(self._words)

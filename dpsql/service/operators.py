@@ -15,7 +15,7 @@ SELECT generate_series(1, 3)     SELECT pgx.generate_series(1, 3), which makes r
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import Final
 
 from . import pg_arrays
@@ -24,7 +24,7 @@ from .from_postgres import clauses, closing
 from .operands import STOPS, Operands
 from .postgres_json import TABLES as OF_JSON
 from .postgres_patterns import TABLES as OF_PATTERNS
-from .tokens import Token
+from .tokens import Token, word_places
 
 _MOMENT: Final = re.compile(r"yy|mm|dd|hh|mon|day|dy|iw|ww", re.IGNORECASE)
 """Of a format that no number has: so that the functions of numbers need not be bound."""
@@ -63,7 +63,7 @@ class _Walk:
 
     def __init__(self, found: list[Token]) -> None:
         self._found = found
-        self._places = [place for place, (kind, _) in enumerate(found) if kind != "space"]
+        self._places = word_places(found)
         self._words = [found[place] for place in self._places]
         self._texts = [text.lower() if kind == "word" else text for kind, text in self._words]
         self._closing = closing(found, self._places)
@@ -74,8 +74,8 @@ class _Walk:
             text for text, behind in zip(self._texts, [*self._texts[1:], ""], strict=True) if behind != "."
         )
         self._instead: dict[int, str] = {}
-        self._before: defaultdict[int, str] = defaultdict(str)
-        self._behind: defaultdict[int, str] = defaultdict(str)
+        self._before: dict[int, str] = {}
+        self._behind: set[int] = set()
 
     def done(self) -> list[Token]:
         """All tokens of the statement."""
@@ -157,7 +157,8 @@ class _Walk:
             raise NotAllowed("SIMILAR TO is served with a pattern that is written out as one text")
         if self._text(at + 1) == "escape":
             raise NotAllowed("SIMILAR TO is served without ESCAPE: use ~")
-        self._before[at], self._behind[at] = "pgx.similar_pattern", ")"
+        self._before[at] = "pgx.similar_pattern"
+        self._behind.add(at)
 
     def _symmetric(self, at: int) -> None:
         middle = self._end(at + 1, frozenset({"and"}))
@@ -238,12 +239,17 @@ class _Walk:
         is_alone = start is not None and end is not None and self._text(start - 1) in _AROUND
         if not is_alone or (self._kind(end + 1) == "other" and self._text(end + 1) not in _AROUND):  # type: ignore[operator]
             raise NotAllowed("# is served between two columns, numbers or calls: write xor(a, b)")
-        self._before[start], self._instead[at], self._behind[end] = "xor", ",", ")"  # type: ignore[index]
+        self._call("xor", start, at, end)  # type: ignore[arg-type]
 
     def _quotient(self, start: int, at: int) -> None:
         end = self._operand(at + 1)
         if end is not None and self._text(start - 1) not in ("*", "/", "%", "^"):
-            self._before[start], self._instead[at], self._behind[end] = "pgx.interval_quotient", ",", ")"
+            self._call("pgx.interval_quotient", start, at, end)
+
+    def _call(self, function: str, start: int, at: int, end: int) -> None:
+        """A call in place of the operator at a place, whose operands begin and end at others."""
+        self._before[start], self._instead[at] = function, ","
+        self._behind.add(end)
 
     def _path(self, at: int) -> None:
         """A path of names and places, as a JSON pointer."""

@@ -10,7 +10,7 @@ from dpsql.udfs.bridge import capi
 from dpsql.udfs.bridge.connections import Connections
 
 from . import pgtypes
-from .tokens import tokens
+from .tokens import tokens, word_places
 
 _BY_ID: Final = {
     1: "BOOLEAN",
@@ -119,7 +119,7 @@ def cast_to_arrays(sql: str, oids: Sequence[int]) -> list[int]:
 def of_any(sql: str) -> tuple[str, list[int]]:
     """The statement with `x = ($1)` for `x = ANY($1)`, of the type of an element, and which parameters these are."""
     words = list(tokens(sql))
-    places = [place for place, (kind, _) in enumerate(words) if kind != "space"]
+    places = word_places(words)
     numbers = []
     for word, *rest in zip(places, places[1:], places[2:], places[3:], strict=False):
         opens, parameter, closes = (words[place] for place in rest)

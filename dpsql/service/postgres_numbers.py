@@ -113,21 +113,20 @@ def _written() -> str:
     )
     place = "length(translate(s.g.whole[:k], ',G', ''))"
     one = (
-        f"CASE WHEN c IN (',', 'G') THEN CASE WHEN {place} > b.blank THEN ',' ELSE {space} END "
-        f"WHEN {place} <= b.blank THEN {space} "
-        f"ELSE CASE WHEN {place} = b.blank + 1 THEN {sign} ELSE '' END || lpad(s.i, s.p::INTEGER, '0')[{place}] END"
+        f"CASE WHEN c IN (',', 'G') THEN CASE WHEN {place} > s.blank THEN ',' ELSE {space} END "
+        f"WHEN {place} <= s.blank THEN {space} "
+        f"ELSE CASE WHEN {place} = s.blank + 1 THEN {sign} ELSE '' END || lpad(s.i, s.p::INTEGER, '0')[{place}] END"
     )
     written = (
         f"s.g.before || CASE WHEN s.g.first = 'MI' THEN {plain} ELSE '' END || "
         f"array_to_string(list_transform(string_split(s.g.whole, ''), lambda c, k: {one}), '') || "
-        f"CASE WHEN b.blank >= s.p THEN {sign} ELSE '' END || CASE WHEN s.g.point = '' THEN '' "
-        f"ELSE '.' || left(s.f, b.kept) END || {ends} || s.g.behind"
+        f"CASE WHEN s.blank >= s.p THEN {sign} ELSE '' END || CASE WHEN s.g.point = '' THEN '' "
+        f"ELSE '.' || left(s.f, s.kept) END || {ends} || s.g.behind"
     )
     roman = f"CASE WHEN s.r.n BETWEEN 1 AND 3999 THEN {_ROMAN} ELSE repeat('#', 15) END"
     roman = f"CASE WHEN contains(s.r.f, 'rn') THEN lower({roman}) ELSE {roman} END"
     roman = f"CASE WHEN s.r.u = 'FMRN' THEN {roman} ELSE lpad({roman}, 15, ' ') END"
-    text = f"CASE WHEN s.r.d IS NULL THEN NULL WHEN s.r.u IN ('RN', 'FMRN') THEN {roman} ELSE {written} END"
-    return text.replace("b.blank", "s.blank").replace("b.kept", "s.kept")
+    return f"CASE WHEN s.r.d IS NULL THEN NULL WHEN s.r.u IN ('RN', 'FMRN') THEN {roman} ELSE {written} END"
 
 
 IS_NUMBER: Final = f"(typeof(x) IN ({NUMBERS}) OR starts_with(typeof(x), 'DECIMAL'))"

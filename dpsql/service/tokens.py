@@ -7,7 +7,7 @@ otherwise, nothing is lost: what runs is what the allow-list looked at, as DuckD
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 _TOKEN: Final = re.compile(
@@ -53,6 +53,11 @@ def _end_of_comment(sql: str, place: int) -> int:
         if not depth:
             return sign.end()
     return len(sql)
+
+
+def word_places(found: Sequence[Token]) -> list[int]:
+    """Where the words stand: all tokens but spaces."""
+    return [place for place, (kind, _) in enumerate(found) if kind != "space"]
 
 
 def first_word(sql: str) -> str:

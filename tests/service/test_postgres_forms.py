@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from dpsql.service.allowlist import AllowList, NotAllowed
 from dpsql.service.operators import operators
 from dpsql.service.respell import respelled
 from dpsql.service.tokens import tokens
+from tests.service.beside_postgres import compare
 
 numbers = st.integers(-(10**6), 10**6)
 decimals = st.tuples(numbers, st.integers(0, 5)).map(lambda pair: Decimal(pair[0]).scaleb(-pair[1]))
@@ -84,27 +84,10 @@ WORDS = """
 """.split()  # noqa: SIM905
 
 
-def value(connection, call, arguments):
-    try:
-        return psycopg.ClientCursor(connection).execute(f"SELECT {call}", arguments).fetchall()
-    except psycopg.Error:
-        return None
-
-
 @pytest.mark.medium
 @pytest.mark.parametrize("call", CALLS)
 def test_a_value_is_postgresqls_or_refused(browsed, real, call):
-    seen = []
-
-    @settings(max_examples=20, deadline=None, derandomize=True)
-    @given(CALLS[call])
-    def compare(arguments):
-        ours = value(browsed, call, arguments)
-        seen.append(ours is not None)
-        assert ours is None or ours == value(real, call, arguments), arguments
-
-    compare()
-    assert any(seen)
+    compare(browsed, real, call, CALLS[call], 20)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from datetime import datetime
 from decimal import Decimal
 
 import duckdb
-import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +23,7 @@ from dpsql.service.parse_tree import open_parser
 from dpsql.service.respell import respelled
 from dpsql.service.served import functions_served
 from dpsql.service.tokens import tokens
+from tests.service.beside_postgres import compare
 
 texts = st.text(alphabet="aB1_ .,\"'%sIL\u00e9$", max_size=8)
 parts = """
@@ -76,28 +76,10 @@ CALLS = {
 }
 
 
-def value(connection, call, arguments):
-    cursor = psycopg.ClientCursor(connection)
-    try:
-        return cursor.execute(f"SELECT {call}", arguments).fetchall()
-    except psycopg.Error:
-        return None
-
-
 @pytest.mark.medium
 @pytest.mark.parametrize("call", CALLS)
 def test_a_value_is_postgresqls_or_refused(browsed, real, call):
-    seen = []
-
-    @settings(max_examples=25, deadline=None, derandomize=True)
-    @given(CALLS[call])
-    def compare(arguments):
-        ours = value(browsed, call, arguments)
-        seen.append(ours is not None)
-        assert ours is None or ours == value(real, call, arguments), arguments
-
-    compare()
-    assert any(seen)
+    compare(browsed, real, call, CALLS[call], 25)
 
 
 def test_calls_in_one_another_are_bounded():
