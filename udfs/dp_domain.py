@@ -70,7 +70,7 @@ class DpDomain(SqlFunction):
             "step",
             "DOUBLE",
             default=None,
-            help="synthetic values are multiples of it: 1 for whole numbers in a DOUBLE, 0.01 for cents",
+            help="synthetic values are multiples of it: 1 for whole numbers, 0.01 for cents; 60 for times in minutes",
         ),
         Parameter("reference", "VARCHAR", default=None, help="'table.column' of a public table that has the values"),
         Parameter("type", "BOOLEAN", default=False, help="the members of its ENUM type are public, whatever the rows"),

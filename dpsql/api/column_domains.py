@@ -57,7 +57,8 @@ class ColumnDomains(Connection):
             every: 'week', 'month', 'quarter' or 'year' for intervals of the calendar.
             edges: increasing edges of intervals, the last one exclusive.
             points: values in the intervals that get a cell of their own, such as 0.
-            step: of numbers: synthetic values are multiples of it, as 1 for whole numbers and 0.01 for cents.
+            step: synthetic values are multiples of it: 1 for whole numbers, 0.01 for cents; of times and timestamps in
+                seconds, as 60 for whole minutes.
             reference: 'table.column' of a public table that has the values.
             type: the members of its ENUM type are public, whatever the rows.
             computed_as: an expression of other columns, as 'repair + other', which is computed and not measured.

@@ -1,4 +1,8 @@
-"""Multiples of a step: whole numbers in a column of DOUBLE stay whole in synthetic rows, and amounts stay in cents.
+"""Multiples of a step: in synthetic rows whole numbers of a DOUBLE stay whole, amounts in cents, times in minutes.
+
+    tick  =  k · step · ticks of 1      1 of a number is 10^scale ticks, of a moment a second
+
+Moments are multiples since 1970 in UTC, times since midnight: 60 is a whole minute, and 86,400 of a timestamp a day.
 
 A step says how synthetic values are written, and nothing about rows: 4.7 in a column of whole numbers is counted in the
 bin that holds it, and queries read it as it is. A synthetic row in a bin that holds no multiple of the step, as between
@@ -47,7 +51,8 @@ def released_ticks(attribute: Attribute, codes: npt.NDArray[np.int64], uniform: 
 
 def in_ticks(attribute: Attribute) -> Fraction:
     """The step of an attribute in its ticks."""
-    return Fraction(attribute.step) * Fraction(10) ** (attribute.of_type.scale or 0)
+    known = attribute.of_type
+    return Fraction(attribute.step) * (known.ticks_per_second or Fraction(10) ** (known.scale or 0))
 
 
 def is_exact(attribute: Attribute) -> bool:

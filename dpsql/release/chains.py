@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Attribute
+from dpsql.core.steps import in_ticks
 from dpsql.release.lending import Lenders, information
 
 Codes = npt.NDArray[np.int64]
@@ -243,18 +244,19 @@ def rising(attribute: Attribute, codes: Codes, ticks: npt.NDArray[Any], up: npt.
     """
     ticks = ticks[np.lexsort((ticks, codes, up))]
     regular = np.flatnonzero(codes < attribute.regular)
-    if attribute.is_float or attribute.step or not len(regular):
+    if attribute.is_float or not len(regular):
         return ticks
+    step = int(in_ticks(attribute)) if attribute.step else 1  # the ticks are multiples of it
     mine, parent = np.asarray(codes[regular], np.int64), up[regular]
     first = np.flatnonzero(np.r_[True, (mine[1:] != mine[:-1]) | (parent[1:] != parent[:-1])])
     size = np.diff(np.r_[first, len(mine)])
     rank, alike = np.arange(len(mine)) - np.repeat(first, size), np.repeat(size, size)
-    edges = np.array(attribute.ticks, np.int64)
+    edges = -(-np.array(attribute.ticks, np.int64) // step)
     low, wide = edges[mine], edges[mine + 1] - edges[mine]
-    place = (ticks[regular] - low) / wide
+    place = (ticks[regular] // step - low) / np.maximum(wide, 1)
     spread = low + np.minimum((place * (wide - alike + 1)).astype(np.int64), wide - alike) + rank
     ticks = ticks.copy()
-    ticks[regular] = np.where(wide >= alike, spread, ticks[regular])
+    ticks[regular] = np.where(wide >= alike, spread * step, ticks[regular])
     return ticks
 
 

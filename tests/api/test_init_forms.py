@@ -255,6 +255,21 @@ def test_money_and_units_are_loaded_as_the_numbers_that_they_are(folder):
 
 
 @pytest.mark.medium
+def test_how_rare_texts_are_written_is_seen_too(folder):
+    """Small amounts, of which there are many, have no mark between thousands; a few are missing or below 0."""
+    numbers = [(i % 1500) / 4 + 1 for i in range(12_000)] + [-5.25, -1234.5, 1_234_567.75, *range(1000, 1040)]
+    kinds = ("dollars", "german", "francs", "spaced", "kilos")
+    rows = [[WAYS[kind](float(v)) for kind in kinds] for v in numbers]
+    rows[7000] = ["n/a"] * len(kinds)
+    written("pay.csv", ",".join(kinds), rows)
+    script = init("pay.csv", "--owner-looks")
+    assert "exclude" not in re.sub(r"--.*", "", script)
+    with run(script) as db:
+        sums = ", ".join(f"sum({kind})::DOUBLE" for kind in kinds)
+        assert db.sql(f"SELECT {sums} FROM pay").fetchall() == [(sum(numbers) - numbers[7000],) * len(kinds)]
+
+
+@pytest.mark.medium
 def test_texts_of_digits_that_nobody_knows_are_asked_about(folder):
     rows = [(f"{i * 7919 % 99991:05d}", f"{1 + i}.{i % 12}.{2000 + i % 20}", f"{i} {'EUR' if i % 2 else 'USD'}", f"{i / 7:.2f}x{i}") for i in range(2000)]  # fmt: skip
     script = init(written("k.csv", "zip,odd,mixed,size", rows), "--owner-looks")

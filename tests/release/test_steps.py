@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from dpsql.core.domain import Attribute
 from dpsql.core.steps import is_exact, released_ticks
 from dpsql.errors import InvalidArgument
+from dpsql.release.chains import rising
 
 ROWS = """
     CREATE TABLE bills AS SELECT (i % 50)::DOUBLE AS items, round(i * 37 % 1000 / 100.0, 2)::DOUBLE AS price,
-        (i % 40)::DECIMAL(9,2) AS fee, (i % 7)::FLOAT AS stars, (i % 9) || '.0' AS written FROM range(3000) r(i)
+        (i % 40)::DECIMAL(9,2) AS fee, (i % 7)::FLOAT AS stars, (i % 9) || '.0' AS written,
+        TIMESTAMP '2024-01-01' + INTERVAL (i % 300) DAY AS paid FROM range(3000) r(i)
 """
 
 
@@ -27,6 +29,7 @@ def bills(db):
     db.sql("CALL dp_domain('bills', 'price', lower := 0, upper := 10, bins := 7, step := 0.01)")
     db.domain("bills", "fee", lower=0, upper=50, bins=5, step=1)
     db.domain("bills", "stars", edges=[0, 0.3, 0.4, 7], step=0.5)
+    db.domain("bills", "paid", exclude=True)
     db.domain("bills", "written", lower=0, upper=9, bins=3, read_as="DOUBLE", step=0.25)
     return db
 
@@ -52,7 +55,7 @@ def test_synthetic_values_are_multiples_of_the_step(bills):
 @pytest.mark.medium
 def test_what_is_no_multiple_is_counted_in_its_bin(bills):
     """A later 4.7 is not rounded: it counts in [0, 5), as a query and the cells of a release show."""
-    bills.sql("INSERT INTO bills SELECT 4.7, 4.705, 4.7, 4.7, '4.7' FROM range(500)")
+    bills.sql("INSERT INTO bills SELECT 4.7, 4.705, 4.7, 4.7, '4.7', NULL FROM range(500)")
     query = "SELECT count(*) FILTER (WHERE items < 5) AS n FROM bills"
     ((here,),) = bills.sql(f"SELECT n FROM dp_query('{query}', epsilon := 9)").fetchall()
     assert abs(here - 800) < 40
@@ -112,12 +115,45 @@ def test_a_domain_with_a_step_is_declared_again_by_its_statement(bills):
         ("items", {"lower": -1e300, "upper": 1e300, "step": 1}, "give a larger one"),
         ("fee", {"lower": 0, "upper": 50, "step": 0.005}, "multiple of 0.01"),
         ("items", {"values": [0, 1], "step": 1}, "no bins of numbers"),
+        ("paid", {"lower": "2024-01-01", "upper": "2024-12-31", "step": 1e-7}, "multiple of 0.000001"),
         ("items", {"exclude": True, "step": 1}, "leave one of them out"),
     ],
 )
 def test_what_is_no_step_is_refused(bills, column, how, words):
     with pytest.raises(InvalidArgument, match=words):
         bills.domain("bills", column, **how)
+
+
+@pytest.mark.medium
+def test_times_are_whole_seconds_minutes_and_days(db):
+    """The step of a moment is in seconds, of every type with a clock; constraints hold of what is drawn."""
+    moment = "TIMESTAMP '2024-01-01' + INTERVAL (i * 7919) MINUTE"
+    db.sql(
+        f"CREATE TABLE logins AS SELECT {moment} AS began, {moment} + INTERVAL (i % 90) SECOND AS ended, "
+        f"date_trunc('day', {moment}) AS day, ({moment})::TIMESTAMP_MS AS sent, ({moment})::TIMESTAMPTZ AS zoned, "
+        "TIME '06:00:00' + INTERVAL (i % 900) MINUTE AS clock FROM range(3000) r(i)"
+    )
+    db.protect("logins", epsilon=20.0, delta=1e-9)
+    ends = {"lower": "2024-01-01 00:00:00", "upper": "2065-12-31 23:59:59.999", "every": "year"}
+    zoned = {name: f"{text}+00" if name != "every" else text for name, text in ends.items()}
+    for column, step in {"began": 60, "ended": 1, "day": 86_400, "sent": 0.25}.items():
+        db.domain("logins", column, **ends, step=step)
+    db.domain("logins", "zoned", **zoned, step=3600)
+    db.sql("CALL dp_domain('logins', 'clock', lower := '00:00:00', upper := '23:59:59.999999', bins := 5, step := 60)")
+    db.sql("CALL dp_constraint('logins', 'began <= ended')")
+    db.synthesize("logins", 2.0, mechanism="direct", workload="all 2-way").to_table("made")
+    steps = {"began": 60_000, "ended": 1000, "day": 86_400_000, "sent": 250, "zoned": 3_600_000, "clock": 60_000}
+    whole = ", ".join(f"bool_and(epoch_us({column}) % {step}000 = 0)" for column, step in steps.items())
+    others = "count(DISTINCT clock) > 600, count(DISTINCT epoch_ms(sent) % 1000), bool_and(began <= ended)"
+    assert db.sql(f"SELECT {whole}, {others} FROM made").fetchall() == [(True,) * 7 + (4, True)]
+
+
+def test_rows_of_a_parent_have_different_multiples():
+    """Where a bin holds so many; else they stay as they were drawn."""
+    day = Attribute("day", "TIMESTAMP_S", "bins", ticks=(0, 10 * 86_400, 11 * 86_400), step="86400")
+    codes, up = np.array([0] * 10 + [1, 1]), np.zeros(12, np.int64)
+    ticks = np.array([0] * 10 + [10 * 86_400] * 2)
+    assert (rising(day, codes, ticks, up) // 86_400).tolist() == [*range(10), 10, 10]
 
 
 def test_dates_have_no_step(db):
@@ -133,7 +169,8 @@ def test_dates_have_no_step(db):
 
 def multiples_of(attribute: Attribute) -> set[float]:
     """The multiples of the step from one before the first edge to one after the last."""
-    step = Fraction(attribute.step) * (1 if attribute.is_float else 10 ** (attribute.of_type.scale or 0))
+    known = attribute.of_type
+    step = Fraction(attribute.step) * (known.ticks_per_second or (1 if known.is_float else 10 ** (known.scale or 0)))
     first, last = (int(Fraction(tick) / step) for tick in (attribute.ticks[0], attribute.ticks[-1]))
     number = attribute.of_type.float_type
     return {float(number(step * k)) if number else int(step * k) for k in range(first - 1, last + 2)}
@@ -144,7 +181,7 @@ def multiples_of(attribute: Attribute) -> set[float]:
 
 @settings(deadline=None)
 @given(
-    st.sampled_from(["DOUBLE", "FLOAT", "BIGINT", "DECIMAL(18,3)"]),
+    st.sampled_from(["DOUBLE", "FLOAT", "BIGINT", "DECIMAL(18,3)", "TIMESTAMP_MS", "TIMESTAMP_S"]),
     st.sampled_from(["0.01", "0.1", "0.25", "1", "3", "50", "0.03", "1000"]),
     st.lists(st.integers(-400, 400), min_size=2, max_size=5, unique=True),
     st.integers(0, 2**32),

@@ -81,7 +81,7 @@ def _proposal(column: Column, seen: Profile, form: str, missing: Sequence[str], 
     )
     sql = read(exp.maybe_parse(seen.sql, dialect="duckdb"), whole).sql(dialect="duckdb")
     typed = profile(seen.source, column.name, reading.type, sql)
-    counts = dict(seen.top)
+    counts = seen.rows_of(missing)
     codes = [text for text in missing if counts[text] >= LEAST]
     if seen.known - typed.known - sum(counts[text] for text in codes) > _LOST * seen.known:
         return None

@@ -13,6 +13,7 @@ from dpsql.api.proposing.csv_types import MISSING
 from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.looked_dates import dates
 from dpsql.api.proposing.looked_parts import LEAST, disclosed, keyed, left_out
+from dpsql.api.proposing.looked_steps import with_step_of_rows
 from dpsql.api.proposing.looked_texts import as_something_else, asked, mostly_digits, numbers_or_times
 from dpsql.api.proposing.profile import Profile, profile
 from dpsql.api.proposing.proposal import Ground, Proposal
@@ -25,10 +26,12 @@ _LONG: Final = 100  # characters of a text that nobody lists
 
 def look(column: Column, context: Context, source: Input) -> Proposal:
     """A proposal from what the rows are like; it says so, unless the same is proposed without a look at them."""
-    found = public.settled(column, context)
-    if found is not None:
-        return found
-    return disclosed(_from_rows(column, context, source), public.propose(column, context))
+    settled = public.settled(column, context)
+    if settled is None:
+        return with_step_of_rows(
+            disclosed(_from_rows(column, context, source), public.propose(column, context)), column, source
+        )
+    return settled if context.said(column.name) else with_step_of_rows(settled, column, source)
 
 
 def _from_rows(column: Column, context: Context, source: Input) -> Proposal:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from dpsql.api.proposing import names
@@ -22,6 +23,7 @@ from dpsql.api.proposing.profile import Profile, profile
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.api.proposing.written_numbers import MOST_SCALE, is_number, style_of
 from dpsql.core.names import quote
+from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.source import Column
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.(\d*))?|\.(\d+))(e[+-]?\d+)?", re.IGNORECASE)
@@ -39,7 +41,7 @@ def numbers_or_times(column: Column, seen: Profile, context: Context) -> Proposa
 
 def as_something_else(column: Column, seen: Profile, context: Context) -> Proposal | None:
     """A proposal for texts that are times, numbers or dates; None for other texts."""
-    missing = [value for value in seen.values if value.strip().lower() in MISSING_NUMBERS]
+    missing = [value for value in (*seen.values, *seen.rarer) if value.strip().lower() in MISSING_NUMBERS]
     texts = _Texts(column, seen, context, tuple(missing))
     usual = _Texts(column, seen, context, tuple(value for value in missing if value.strip().lower() in MISSING))
     return (
@@ -65,10 +67,10 @@ class _Texts:
     context: Context
     missing: tuple[str, ...]
 
-    @property
+    @cached_property
     def written(self) -> list[str]:
-        """The other texts, those that are most frequent."""
-        return [value.strip() for value in self.seen.values if value not in self.missing]
+        """The other texts: those that are most frequent, and some of each way in which rarer ones are written."""
+        return [value.strip() for value in (*self.seen.values, *self.seen.rarer) if value not in self.missing]
 
     @property
     def text(self) -> str:
@@ -128,7 +130,10 @@ class _Texts:
         return Proposal(self.column.name, self.column.type, Ground.QUESTION, why, {"exclude": True}, options)
 
     def _rows_with(self, sign: str) -> int:
-        return sum(rows for text, rows in self.seen.top if sign in text)
+        if self.seen.is_whole:
+            return sum(rows for text, rows in self.seen.top if sign in text)
+        where = f"contains(v, {literal(sign)})"
+        return int(self.seen.source.ask({"v": self.seen.sql}, "count(*)", where=where)[0][0])
 
     def as_dates(self) -> Proposal | None:
         """Of dates as ISO 8601 writes them."""
@@ -151,7 +156,7 @@ class _Texts:
     def _typed(self, kind: str, sql: str) -> Profile | None:
         """The texts as `sql` reads them; None if it does not read all of them."""
         typed = profile(self.seen.source, self.column.name, kind, sql)
-        lost = self.seen.known - typed.known - sum(n for value, n in self.seen.top if value in self.missing)
+        lost = self.seen.known - typed.known - sum(self.seen.rows_of(self.missing).values())
         return None if lost else typed
 
     def _read(

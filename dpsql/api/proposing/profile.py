@@ -13,6 +13,8 @@ from dpsql.engines.duckdb.calls import literal
 
 MOST_VALUES: Final = 1000
 """Values of a column that are looked at one by one, the most frequent first."""
+_SHAPE: Final = "CASE WHEN length(v) <= 64 THEN regexp_replace(v, '[0-9]', '9', 'g') END AS s"
+"""What texts share that differ in digits alone; of long ones, which nobody takes for numbers, there is one shape."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,29 @@ class Profile:
     def values(self) -> tuple[str, ...]:
         """The most frequent values as text."""
         return tuple(value for value, _ in self.top)
+
+    @cached_property
+    def rarer(self) -> tuple[str, ...]:
+        """Where there are more texts than `top` has: of each shape, whose texts differ in digits alone, two examples.
+
+        How numbers are written shows only in all of them: small amounts, which are frequent, have no thousands.
+        """
+        if self.is_whole:
+            return ()
+        shapes = self.source.ask(
+            {"v": self.sql}, _SHAPE, "min(v)", "max(v)", where="v IS NOT NULL", group=True, most=MOST_VALUES
+        )
+        texts = (text for _, least, greatest in shapes for text in (least, greatest))
+        return tuple(dict.fromkeys(text for text in texts if text not in {*self.values}))
+
+    def rows_of(self, texts: Sequence[str]) -> dict[str, int]:
+        """How many rows have each of some texts."""
+        counts = dict(self.top)
+        unseen = [text for text in texts if text not in counts]
+        if unseen:
+            where = f"v IN ({', '.join(map(literal, unseen))})"
+            counts |= dict(self.source.ask({"v": self.sql}, "v", "count(*)", where=where, group=True))
+        return {text: counts.get(text, 0) for text in texts}
 
     @property
     def is_whole(self) -> bool:

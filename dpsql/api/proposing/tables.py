@@ -10,10 +10,8 @@ from typing import Final
 
 from dpsql.api.database import Database, connect
 from dpsql.api.proposing import public
-from dpsql.api.proposing.calendar_facts import calendar_facts
 from dpsql.api.proposing.computed import with_computed
 from dpsql.api.proposing.context import Context
-from dpsql.api.proposing.facts import find_facts
 from dpsql.api.proposing.forecast import Forecast, with_tree_forecast
 from dpsql.api.proposing.inputs import Input, Tables, opened_tables
 from dpsql.api.proposing.links import edges_of, numbered
@@ -24,7 +22,7 @@ from dpsql.api.proposing.references import references_of
 from dpsql.api.proposing.script import Script
 from dpsql.api.proposing.shape import Shape, arrange, without
 from dpsql.api.proposing.tables_script import write
-from dpsql.api.proposing.trial import Tried, all_settled, create_empty, refused
+from dpsql.api.proposing.trial import Tried, all_settled, create_empty, facts_of, refused
 from dpsql.core.column_types import kind_of
 from dpsql.core.names import fold, quote
 from dpsql.engines.duckdb.calls import call_of
@@ -188,7 +186,7 @@ def _settled(
 
 def _with_facts(db: Database, source: Input, context: Context, settled: tuple[Proposal, ...], *, looks: bool) -> Tried:
     """A table's proposals, and the facts about several of its columns."""
-    facts = [*calendar_facts(settled), *(find_facts(source, settled) if looks else [])]
+    facts = facts_of(source, settled, looks=looks)
     with suppress(DpsqlError):
         return Tried(settled, tuple((fact, refused(db, fact.statement(context.table))) for fact in facts), None)
     return Tried(settled, (), None)

@@ -16,6 +16,7 @@ from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.facts import Fact, find_facts
 from dpsql.api.proposing.forecast import Forecast, with_forecast
 from dpsql.api.proposing.inputs import Input
+from dpsql.api.proposing.order_facts import order_facts
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import kind_of
 from dpsql.core.names import quote
@@ -54,8 +55,14 @@ def tried(
         db.sql(protection)
         settled = all_settled(db, context, proposals)
         settled, forecast = with_forecast(db, context, settled, rows)
-        facts = [*calendar_facts(settled), *(find_facts(source, settled) if looks else [])]
+        facts = facts_of(source, settled, looks=looks)
         return Tried(settled, tuple((fact, refused(db, fact.statement(context.table))) for fact in facts), forecast)
+
+
+def facts_of(source: Input, proposals: Sequence[Proposal], *, looks: bool) -> list[Fact]:
+    """Facts about several columns: those that everybody knows, and those that the rows suggest if they may be read."""
+    suggested = [*find_facts(source, proposals), *order_facts(source, proposals)] if looks else []
+    return [*calendar_facts(proposals), *suggested]
 
 
 @contextmanager

@@ -107,23 +107,31 @@ def with_step(attribute: Attribute, step: Any) -> Attribute:
     """A domain of bins whose synthetic values are multiples of a step.
 
     Raises:
-        InvalidArgument: no bins of numbers, or a step that its numbers do not hold.
+        InvalidArgument: no bins of numbers or moments, or a step that these do not hold.
     """
     if isinstance(step, bool) or not isinstance(step, int | float | Decimal) or not 0 < step < math.inf:
         raise InvalidArgument(f"step is {step!r}: give a number above 0, such as 1 for whole numbers, 0.01 for cents")
-    if attribute.kind != "bins" or not attribute.is_number or attribute.reading:
+    seconds = attribute.kind == "bins" and attribute.of_type.ticks_per_second
+    if attribute.kind != "bins" or not (attribute.is_number or seconds) or attribute.reading:
         raise InvalidArgument(
-            f"step is {step}, but column {attribute.name!r} has no bins of numbers: say lower and upper, or edges"
+            f"step is {step}, but column {attribute.name!r} has no bins of numbers or of times: say lower and upper, "
+            "or edges"
         )
     text = format(Decimal(repr(step) if isinstance(step, float) else step).normalize(), "f")
     found = replace(attribute, step=text)
     if not is_exact(found):
-        least = "" if attribute.is_float else f", a multiple of {Decimal(1).scaleb(-(attribute.of_type.scale or 0))}"
+        least = "" if attribute.is_float else f", a multiple of {_least(attribute)}"
         raise InvalidArgument(
             f"step is {step}, of which {attribute.type} does not hold each multiple between {attribute.edges[0]} and "
             f"{attribute.edges[-1]}: give a larger one{least}"
         )
     return found
+
+
+def _least(attribute: Attribute) -> str:
+    """The smallest step of the type, in seconds where it tells moments."""
+    per_second = attribute.of_type.ticks_per_second
+    return format(1 / Decimal(per_second) if per_second else Decimal(1).scaleb(-(attribute.of_type.scale or 0)), "f")
 
 
 def _starts(cursor: duckdb.DuckDBPyConnection, kind: str, every: str, low: int, high: int) -> list[int]:
