@@ -20,7 +20,7 @@ STAYS = """
         TIME '08:00:00' + INTERVAL (hash(i + 5) % 36 * 15 + hash(i + 6) % 5 * 15) MINUTE AS closed,
         (hash(i + 7) % 50)::INTEGER AS ward, 1000 + (hash(i + 8) % 900)::INTEGER AS cost
     FROM (SELECT i, DATE '2023-01-01' + (hash(i) % 700)::INTEGER AS day, (40 + hash(i + 9) % 60)::INTEGER AS least_rate
-          FROM range(4000) r(i))
+          FROM range(12000) r(i))
 """
 
 
@@ -81,7 +81,7 @@ def test_orders_that_all_rows_have_are_stated(bank):
 @pytest.mark.medium
 def test_an_order_that_one_row_breaks_is_not_stated(bank):
     """Each is broken by a row of its own, which a look at some rows would hardly see."""
-    updates = (f"UPDATE stays SET {row} WHERE rowid = {3999 - place}" for place, row in enumerate(BROKEN))
+    updates = (f"UPDATE stays SET {row} WHERE rowid = {11_999 - place}" for place, row in enumerate(BROKEN))
     assert facts(bank(*updates)) & ORDERS == {"usual_rate <= most_rate"}
 
 
@@ -99,7 +99,7 @@ def test_one_row_makes_a_step_finer(bank):
     spans = {"SECOND": 1, "MILLISECOND": 0.001, "MICROSECOND": None, "HOUR": 3600, "MINUTE": 60}
     added = (f"ALTER TABLE stays ADD COLUMN by_{span} TIMESTAMP" for span in spans)
     filled = (f"UPDATE stays SET by_{span} = billed" for span in spans)
-    later = (f"UPDATE stays SET by_{span} = by_{span} + INTERVAL 1 {span} WHERE rowid = 3999" for span in spans)
+    later = (f"UPDATE stays SET by_{span} = by_{span} + INTERVAL 1 {span} WHERE rowid = 11999" for span in spans)
     script = bank(*added, *filled, *later)
     for span, step in spans.items():
         text = declared(script, f"by_{span}")
