@@ -106,11 +106,11 @@ def _proposal(column: Column, seen: Profile, form: str, missing: Sequence[str], 
 def _periods(column: Column, seen: Profile, context: Context) -> Proposal | None:
     """The cells of what is read: hours, periods of the calendar, or bins of seconds."""
     if column.type == "TIME":
-        return _clock(column)
+        return clock(column)
     return numbers_in_bins(column, seen, context) if column.type == "BIGINT" else dates(column, seen)
 
 
-def _clock(column: Column) -> Proposal:
+def clock(column: Column) -> Proposal:
     """Hours of a day, which everybody knows."""
 
     def proposal(most: int) -> Proposal:

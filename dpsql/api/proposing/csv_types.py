@@ -1,7 +1,8 @@
 """The types of a CSV file's columns: those that DuckDB finds in all rows, unless the texts say otherwise.
 
 A type says otherwise than the texts where it loses something of them: a column of nothing but F is no BOOLEAN, numbers
-of twenty digits are no DOUBLE, and 1:23:45, without a zero before it, is how long something took, no time of day.
+of twenty digits are no DOUBLE, and 1:23:45, without a zero before it, is how long something took, no time of day. Dates
+whose years have two digits would be of the first century.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _LOST: Final = {
     "BOOLEAN": "bool_and(lower(x) NOT IN ('true', 'false')) AND count(DISTINCT lower(x)) < 2",
     "DOUBLE": r"bool_or(regexp_matches(x, '^[+-]?(0\d|\d{16,}$)'))",
     "TIME": r"bool_or(regexp_matches(x, '^\d:'))",
+    "DATE": r"bool_or(NOT regexp_matches(x, '\d{4}'))",
+    "TIMESTAMP": r"bool_or(NOT regexp_matches(x, '\d{4}'))",
 }
 """By type, whether texts `x` lose something by it."""
 _WHOLE: Final = "bool_or(CAST(TRY_CAST(x AS HUGEINT) AS VARCHAR) <> x)"

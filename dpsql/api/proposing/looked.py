@@ -18,6 +18,7 @@ from dpsql.api.proposing.looked_texts import as_something_else, asked, mostly_di
 from dpsql.api.proposing.profile import Profile, profile
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
+from dpsql.core.names import quote
 from dpsql.engines.source import Column
 
 _MOST_LISTED: Final = 500
@@ -28,10 +29,12 @@ def look(column: Column, context: Context, source: Input) -> Proposal:
     """A proposal from what the rows are like; it says so, unless the same is proposed without a look at them."""
     settled = public.settled(column, context)
     if settled is None:
-        return with_step_of_rows(
-            disclosed(_from_rows(column, context, source), public.propose(column, context)), column, source
-        )
-    return settled if context.said(column.name) else with_step_of_rows(settled, column, source)
+        proposal = disclosed(_from_rows(column, context, source), public.propose(column, context))
+    elif context.said(column.name):
+        return settled
+    else:
+        proposal = settled
+    return with_step_of_rows(proposal, source, column.type, quote(column.name))
 
 
 def _from_rows(column: Column, context: Context, source: Input) -> Proposal:

@@ -36,7 +36,12 @@ _END_POINT: Final = 0.002  # so for the smallest and the largest value, which ar
 _TAILS: Final = (0.01, 0.001, 0.0001)  # of the rows at each end, whose quantiles are looked at too
 _PRECISION: Final = 80  # digits, of which the widest type has 38
 _MISSING: Final = (-1, -9, -99, -999, -9999, -8, -88, -7, -77)
-_WRITTEN: Final = {Decimal(1): "whole numbers", Decimal("0.01"): "in hundredths"}
+_WRITTEN: Final = {
+    Decimal(1): "whole numbers",
+    Decimal("0.1"): "in tenths",
+    Decimal("0.01"): "in hundredths",
+    Decimal("0.001"): "in thousandths",
+}
 _LARGEST_WRITTEN: Final = 10**12  # of numbers whose hundredths floats tell apart for certain
 _DIGITS: Final = 6  # of floats, between the smallest and the largest value
 _BITS: Final = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 62, "HUGEINT": 62}
@@ -126,7 +131,7 @@ class _Rows:
 
     @cached_property
     def unit(self) -> Decimal | None:
-        """The step of which all are multiples, of a type that holds other numbers too: 1 or 0.01; None without one."""
+        """The step of which all are multiples, of a type that holds other numbers too: 1 to 0.001; None without one."""
         scale = column_type(self.column.type).scale
         units = [unit for unit in _WRITTEN if scale is None or scale > -unit.adjusted()]
         if not units or max(abs(self.low), abs(self.high)) > _LARGEST_WRITTEN:

@@ -17,9 +17,7 @@ from sqlglot import exp
 from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
-from dpsql.core.names import quote
 from dpsql.engines.duckdb.types import filled
-from dpsql.engines.source import Column
 
 _UNITS: Final = {
     86_400: "at midnight",
@@ -31,41 +29,34 @@ _UNITS: Final = {
 """Seconds, and what rows are that have no others."""
 
 
-def with_step_of_rows(proposal: Proposal, column: Column, source: Input) -> Proposal:
+def with_step_of_rows(proposal: Proposal, source: Input, kind: str, sql: str) -> Proposal:
     """The proposal with the step that the rows have; itself for other types, and for times of any microsecond.
 
     Args:
         proposal: of a column, with bins.
-        column: of them.
         source: of the rows, which are read.
+        kind: the type of the values.
+        sql: the values.
     """
-    known = column_type(column.type)
+    known = column_type(kind)
     if not known.ticks_per_second or known.to_tick is None or not {"lower", "edges"} & {*(proposal.how or ())}:
         return proposal
-    units = [unit for unit in _UNITS if column.type not in ("TIME", "TIME_NS") or unit < 86_400]
-    unit = _unit(column, source, units)
-    if unit is None:
-        return proposal
-
-    def stepped(each: Proposal) -> Proposal:
-        said = {name: value for name, value in (each.how or {}).items() if name != "looked"}
-        how: dict[str, Any] = {**said, "step": unit, "looked": True}
-        because = f"{each.because}; all are {_UNITS[unit]}, as synthetic ones will be"
-        return replace(each, ground=Ground.LOOKED, because=because, how=how)
-
-    return proposal.each(stepped)
-
-
-def _unit(column: Column, source: Input, units: list[float]) -> float | None:
-    """The largest unit that all rows have, if it is longer than what the type tells apart."""
-    known = column_type(column.type)
-    ticks = {unit: Fraction(str(unit)) * known.ticks_per_second for unit in units}
-    longer = {unit: int(length) for unit, length in ticks.items() if length > 1}
-    of_day = "TRUE" if column.type in ("TIME", "TIME_NS") else f"isfinite({quote(column.name)})"
+    is_clock = kind in ("TIME", "TIME_NS")
+    lengths = {unit: Fraction(str(unit)) * known.ticks_per_second for unit in _UNITS if not is_clock or unit < 86_400}
+    longer = {unit: int(length) for unit, length in lengths.items() if length > 1}
+    value = exp.maybe_parse(sql, dialect="duckdb")
     values = {
-        "t": filled(known.to_tick or "", x=exp.column(column.name, quoted=True)).sql(dialect="duckdb"),
-        "real": of_day,
+        "t": filled(known.to_tick, x=value).sql(dialect="duckdb"),
+        "real": "TRUE" if is_clock else f"isfinite({sql})",
     }
     whole = (f"bool_and(t % {length} = 0)" for length in longer.values())
     hold = source.ask(values, *whole, where="real AND t IS NOT NULL")[0]
-    return next((unit for unit, holds in zip(longer, hold, strict=True) if holds), None)
+    step = next((unit for unit, holds in zip(longer, hold, strict=True) if holds), None)
+    return proposal if step is None else proposal.each(lambda each: _stepped(each, step))
+
+
+def _stepped(proposal: Proposal, step: float) -> Proposal:
+    said = {name: value for name, value in (proposal.how or {}).items() if name != "looked"}
+    how: dict[str, Any] = {**said, "step": step, "looked": True}
+    because = f"{proposal.because}; all are {_UNITS[step]}, as synthetic ones will be"
+    return replace(proposal, ground=Ground.LOOKED, because=because, how=how)

@@ -13,15 +13,18 @@ from functools import cached_property
 from typing import Final
 
 from dpsql.api.proposing import names
-from dpsql.api.proposing.calendars import times_of_numbers, times_of_texts, written_in
+from dpsql.api.proposing.calendars import clock, times_of_numbers, times_of_texts, written_in
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.csv_types import MISSING, MISSING_NUMBERS
 from dpsql.api.proposing.looked_dates import dates
 from dpsql.api.proposing.looked_numbers import numbers
 from dpsql.api.proposing.looked_parts import LEAST, left_out
+from dpsql.api.proposing.looked_steps import with_step_of_rows
 from dpsql.api.proposing.profile import Profile, profile
 from dpsql.api.proposing.proposal import Ground, Proposal
+from dpsql.api.proposing.written_dates import formats_of
 from dpsql.api.proposing.written_numbers import MOST_SCALE, is_number, style_of
+from dpsql.core.column_types import column_type
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.source import Column
@@ -30,6 +33,8 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.(\d*))?|\.(\d+))(e[+-]?\d+)?", re.
 _DIGITS: Final = re.compile(r"\d{4}|\d{6}")
 _CODES: Final = frozenset({"zip", "postal", "postcode", "plz", "phone", "code", "account"})
 _DECIMALS: Final = r"length(regexp_extract({0}, '\.(\d*?)0*$', 1))"
+_MOMENTS: Final = {"DATE": "dates", "TIMESTAMP": "moments", "TIME": "times of day"}
+_DAYS_AS_YEARS: Final = 28  # years that days would be of, were they taken for years of two digits
 _MOSTLY: Final = 0.5  # of the texts, and of their signs, that are digits
 _FEW: Final = 0.25  # of a text's signs, that are letters: more are in a key of hexadecimal digits
 
@@ -49,6 +54,7 @@ def as_something_else(column: Column, seen: Profile, context: Context) -> Propos
         or texts.as_clocks()
         or texts.as_numbers()
         or usual.as_dates()
+        or usual.as_written_dates()
     )
 
 
@@ -119,13 +125,18 @@ class _Texts:
         typed = self._typed(kind, sql)
         if typed is None:
             return None
-        because = f"numbers that are written like {style.example}"
         of = Column(self.column.name, kind, nullable=True)
+        because = f"numbers that are written like {style.example}"
+        return self._remade(numbers(of, typed, self.context), of, typed, because)
+
+    def _remade(self, proposal: Proposal, of: Column, typed: Profile, because: str) -> Proposal:
+        """The proposal for what the texts are, as which a file loads them; a question where they are in a table."""
         if self.context.is_file:
-            return self._read(numbers(of, typed, self.context), of, typed, "", because)
+            return self._read(proposal, of, typed, "", because)
         table, name = self.context.table, quote(self.column.name)
-        made = " ".join(["CREATE TABLE numbers AS", f"FROM {table} SELECT * REPLACE ({sql} AS {name});"])
-        why = f"{because}: protect a table that holds them as numbers, as the first line makes it. Or is it a key"
+        remade = "numbers" if column_type(of.type).is_number else "dates"
+        made = " ".join([f"CREATE TABLE {remade} AS", f"FROM {table} SELECT * REPLACE ({typed.sql} AS {name});"])
+        why = f"{because}: protect a table that holds them as {of.type}, as the first line makes it. Or is it a key"
         options = (made, self.context.call(self.column.name, {"ids": True}))
         return Proposal(self.column.name, self.column.type, Ground.QUESTION, why, {"exclude": True}, options)
 
@@ -145,6 +156,20 @@ class _Texts:
             return None
         of = Column(self.column.name, "DATE", nullable=True)
         return self._read(dates(of, typed), of, typed, "DATE", "dates stored as text")
+
+    def as_written_dates(self) -> Proposal | None:
+        """Of dates, moments or times of day as people write them."""
+        formats = formats_of(self.written) if len(self.written) > 1 else []
+        read = ((form, self._typed(form.type, form.value(self.text))) for form in formats)
+        whole = [(_years(typed), form, typed) for form, typed in read if typed is not None]
+        likely = [each for each in whole if each[0] < _DAYS_AS_YEARS or not each[1].text.startswith("%y")]
+        if not likely:
+            return None
+        _, form, typed = min(likely, key=lambda each: each[0])  # of two orders the one in which years differ least
+        of = Column(self.column.name, form.type, nullable=True)
+        made = clock(of) if form.type == "TIME" else dates(of, typed)
+        made = with_step_of_rows(made, typed.source, typed.type, typed.sql)
+        return self._remade(made, of, typed, f"{_MOMENTS[form.type]} that are written like {form.example}")
 
     def _exact(self, decimals: str) -> str:
         """A type that holds numbers of so many decimals, of which no row has more."""
@@ -182,6 +207,13 @@ class _Texts:
             return left_out(self.column, f"{why}; load it as a column of type {of.type} to keep it")
 
         return found.each(read)
+
+
+def _years(moments: Profile) -> int:
+    """How many years there are from the first moment to the last; 0 of times of day."""
+    if moments.type == "TIME":
+        return 0
+    return int(moments.source.ask({"v": moments.sql}, "max(year(v)) - min(year(v))")[0][0] or 0)
 
 
 def mostly_digits(values: Sequence[str]) -> bool:
