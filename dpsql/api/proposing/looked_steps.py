@@ -44,7 +44,7 @@ def with_step_of_rows(proposal: Proposal, source: Input, kind: str, sql: str) ->
     is_clock = kind in ("TIME", "TIME_NS")
     lengths = {unit: Fraction(str(unit)) * known.ticks_per_second for unit in _UNITS if not is_clock or unit < 86_400}
     longer = {unit: int(length) for unit, length in lengths.items() if length > 1}
-    value = exp.maybe_parse(sql, dialect="duckdb")
+    value: exp.Expr = exp.maybe_parse(sql, dialect="duckdb")
     values = {
         "t": filled(known.to_tick, x=value).sql(dialect="duckdb"),
         "real": "TRUE" if is_clock else f"isfinite({sql})",
