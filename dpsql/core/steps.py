@@ -64,6 +64,13 @@ def is_exact(attribute: Attribute) -> bool:
     return largest * step.denominator + step.numerator < _EXACT and step.denominator < _EXACT
 
 
+def multiples_within(attribute: Attribute) -> int:
+    """How many multiples of the step are between the bounds."""
+    step = in_ticks(attribute)
+    first, last = Fraction(attribute.ticks[0]) / step, Fraction(attribute.ticks[-1]) / step
+    return math.floor(last) - math.ceil(first) + 1
+
+
 def _ticks(attribute: Attribute, multiple: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Multiples of the step as ticks: a quotient of two whole numbers that floats hold is the nearest float to it."""
     step = in_ticks(attribute)

@@ -244,20 +244,26 @@ def rising(attribute: Attribute, codes: Codes, ticks: npt.NDArray[Any], up: npt.
     """
     ticks = ticks[np.lexsort((ticks, codes, up))]
     regular = np.flatnonzero(codes < attribute.regular)
-    if attribute.is_float or not len(regular):
-        return ticks
-    step = int(in_ticks(attribute)) if attribute.step else 1  # the ticks are multiples of it
-    mine, parent = np.asarray(codes[regular], np.int64), up[regular]
-    first = np.flatnonzero(np.r_[True, (mine[1:] != mine[:-1]) | (parent[1:] != parent[:-1])])
-    size = np.diff(np.r_[first, len(mine)])
-    rank, alike = np.arange(len(mine)) - np.repeat(first, size), np.repeat(size, size)
-    edges = -(-np.array(attribute.ticks, np.int64) // step)
-    low, wide = edges[mine], edges[mine + 1] - edges[mine]
-    place = (ticks[regular] // step - low) / np.maximum(wide, 1)
-    spread = low + np.minimum((place * (wide - alike + 1)).astype(np.int64), wide - alike) + rank
-    ticks = ticks.copy()
-    ticks[regular] = np.where(wide >= alike, spread * step, ticks[regular])
+    parent = up[regular]
+    if not attribute.is_float and len(regular):
+        ticks[regular] = _apart(attribute, codes[regular], ticks[regular], parent)
+    if attribute.step:  # of a bin without a multiple the next one below or above is drawn for each row by itself
+        ticks[regular] = ticks[regular][np.lexsort((ticks[regular], parent))]
     return ticks
+
+
+def _apart(attribute: Attribute, codes: Codes, ticks: npt.NDArray[Any], up: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Rising ticks of whole numbers: a parent's rows in a bin are at different multiples of the step, if it has so many."""
+    step = int(in_ticks(attribute)) if attribute.step else 1
+    codes = np.asarray(codes, np.int64)
+    first = np.flatnonzero(np.r_[True, (codes[1:] != codes[:-1]) | (up[1:] != up[:-1])])
+    size = np.diff(np.r_[first, len(codes)])
+    rank, alike = np.arange(len(codes)) - np.repeat(first, size), np.repeat(size, size)
+    edges = -(-np.array(attribute.ticks, np.int64) // step)
+    low, wide = edges[codes], edges[codes + 1] - edges[codes]
+    place = (ticks // step - low) / np.maximum(wide, 1)
+    spread = low + np.minimum((place * (wide - alike + 1)).astype(np.int64), wide - alike) + rank
+    return np.where(wide >= alike, spread * step, ticks)
 
 
 def _weights(keys: Codes, lent: Codes) -> npt.NDArray[np.float64]:

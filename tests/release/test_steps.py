@@ -116,6 +116,8 @@ def test_a_domain_with_a_step_is_declared_again_by_its_statement(bills):
         ("fee", {"lower": 0, "upper": 50, "step": 0.005}, "multiple of 0.01"),
         ("items", {"values": [0, 1], "step": 1}, "no bins of numbers"),
         ("paid", {"lower": "2024-01-01", "upper": "2024-12-31", "step": 1e-7}, "multiple of 0.000001"),
+        ("paid", {"lower": "1970-01-01", "upper": "1971-01-01", "step": 1e13}, "fewer than two multiples"),
+        ("items", {"lower": 3, "upper": 50, "step": 40}, "fewer than two multiples"),
         ("items", {"exclude": True, "step": 1}, "leave one of them out"),
     ],
 )
@@ -156,10 +158,30 @@ def test_rows_of_a_parent_have_different_multiples():
     assert (rising(day, codes, ticks, up) // 86_400).tolist() == [*range(10), 10, 10]
 
 
+@settings(deadline=None)
+@given(
+    st.sampled_from([("BIGINT", 1), ("TIMESTAMP_S", 1), ("DOUBLE", 1.0)]),
+    st.integers(1, 9),
+    st.lists(st.integers(1, 4), min_size=2, max_size=8),
+    st.integers(0, 2**32),
+)
+def test_rows_of_a_parent_rise_whatever_the_step(kind, step, widths, seed):
+    """Also where a bin holds no multiple, and the next one below or above is drawn."""
+    edges = tuple(kind[1] * edge for edge in np.cumsum([0, *widths]).tolist())
+    attribute = Attribute("a", kind[0], "bins", ticks=edges, step=str(step))
+    generator = np.random.default_rng(seed)
+    up = np.sort(generator.integers(0, 5, 40))
+    codes = generator.integers(0, attribute.regular, 40)
+    codes = codes[np.lexsort((codes, up))]
+    drawn = released_ticks(attribute, codes, generator.random(40))
+    made = rising(attribute, codes, drawn, up)
+    assert all((np.diff(made[up == parent]) >= 0).all() for parent in range(5))
+
+
 def test_dates_have_no_step(db):
     db.sql("CREATE TABLE t AS SELECT DATE '2024-01-01' + i::INTEGER AS d, i % 7 * 100 AS c FROM range(99) r(i)")
     db.protect("t", epsilon=1.0, delta=1e-9)
-    with pytest.raises(InvalidArgument, match="no bins of numbers"):
+    with pytest.raises(InvalidArgument, match="is a DATE, which has days: leave step out"):
         db.domain("t", "d", lower="2024-01-01", upper="2024-12-31", step=7)
     with pytest.raises(InvalidArgument, match="no bins of numbers"):
         db.domain("t", "c", lower="00:00", upper="06:00", bins=6, read_as="HMM", step=100)

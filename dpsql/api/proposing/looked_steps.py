@@ -1,6 +1,7 @@
 """The step of a column of times or timestamps: whole seconds, minutes, hours or days, if all rows are at such.
 
-    step   =  the largest unit of which every row's ticks are a multiple; none where they are finer than a millisecond
+    step   =  the largest unit of which the ticks of every row between the bounds are a multiple, if there are ten;
+              none where they are finer than a millisecond
 
 Without it synthetic times have microseconds where the real ones have minutes, and a date that is stored as a timestamp
 has a clock.
@@ -15,12 +16,14 @@ from typing import Any, Final
 from sqlglot import exp
 
 from dpsql.api.proposing.inputs import Input
+from dpsql.api.proposing.looked_parts import LEAST
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
+from dpsql.engines.duckdb.calls import literal
 from dpsql.engines.duckdb.types import filled
 
 _UNITS: Final = {
-    86_400: "at midnight",
+    86_400: "at midnight, in UTC where they have a zone",
     3600: "whole hours",
     60: "whole minutes",
     1: "whole seconds",
@@ -48,11 +51,23 @@ def with_step_of_rows(proposal: Proposal, source: Input, kind: str, sql: str) ->
     values = {
         "t": filled(known.to_tick, x=value).sql(dialect="duckdb"),
         "real": "TRUE" if is_clock else f"isfinite({sql})",
+        "inside": _inside(proposal, kind, sql),
     }
     whole = (f"bool_and(t % {length} = 0)" for length in longer.values())
-    hold = source.ask(values, *whole, where="real AND t IS NOT NULL")[0]
+    rows, *hold = source.ask(values, "count(*)", *whole, where="real AND inside AND t IS NOT NULL")[0]
     step = next((unit for unit, holds in zip(longer, hold, strict=True) if holds), None)
-    return proposal if step is None else proposal.each(lambda each: _stepped(each, step))
+    if step is None or rows < LEAST:
+        return proposal
+    return proposal.each(lambda each: _stepped(each, step))
+
+
+def _inside(proposal: Proposal, kind: str, sql: str) -> str:
+    """SQL of whether a value is between the bounds: others, such as codes for never, have no step."""
+    how = proposal.how or {}
+    first, last = how.get("lower"), how.get("upper")
+    if first is None or last is None:
+        return "TRUE"
+    return f"{sql} BETWEEN CAST({literal(first)} AS {kind}) AND CAST({literal(last)} AS {kind})"
 
 
 def _stepped(proposal: Proposal, step: float) -> Proposal:

@@ -188,15 +188,16 @@ class _Texts:
         self, found: Proposal, of: Column, typed: Profile, read_as: str, because: str, *, keeps_text: bool = False
     ) -> Proposal:
         """The proposal for what the texts are, as one for the texts: loaded so from a CSV file, else read so."""
-        if self.missing:
-            because += f"; {', '.join(map(repr, self.missing))} means that it is missing"
+        missing = [text for text, rows in self.seen.rows_of(self.missing).items() if rows >= LEAST]
+        if missing:
+            because += f"; {', '.join(map(repr, missing))} mean{'s' * (len(missing) < 2)} that it is missing"
         has_bins = not any({"values", "exclude"} & {*(each.how or {"exclude"})} for each in (found, *found.coarser))
         reads = has_bins and read_as and (keeps_text or not self.context.is_csv)
 
         def read(proposal: Proposal) -> Proposal:
             why, how = f"{because}; {proposal.because}", dict(proposal.how or {})
             if reads:
-                form, codes = how.get("read_as"), [*self.missing, *how.get("nulls_as", ())]
+                form, codes = how.get("read_as"), [*missing, *how.get("nulls_as", ())]
                 how["read_as"] = read_as if form is None else written_in(self.written, form)
                 how |= {"nulls_as": codes} if codes else {}
                 return Proposal(self.column.name, self.column.type, proposal.ground, why, how)

@@ -48,7 +48,7 @@ class Profile:
 
         How numbers are written shows only in all of them: small amounts, which are frequent, have no thousands.
         """
-        if self.is_whole:
+        if self.is_whole or self.type != "VARCHAR":
             return ()
         shapes = self.source.ask(
             {"v": self.sql}, _SHAPE, "min(v)", "max(v)", where="v IS NOT NULL", group=True, most=MOST_VALUES

@@ -231,7 +231,7 @@ def fact_lines(context: Context, found: Tried) -> Iterator[str]:
     for fact, refused in found.facts:
         call = fact.statement(context.table)
         if fact.asked or refused:
-            why = f"refused: {refused}" if refused else f"QUESTION: is it impossible for everybody? {fact.because}."
+            why = f"refused: {refused}" if refused else f"QUESTION: does it hold for everybody? {fact.because}."
             yield from comment(why, "  ")
             yield f"-- {' '.join(call.split())}"
         else:

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.core.column_types import column_type, kind_of
 from dpsql.core.domain import Attribute
-from dpsql.core.steps import is_exact
+from dpsql.core.steps import is_exact, multiples_within
 from dpsql.engines.duckdb.declare import bounds, check_has_bins
 from dpsql.engines.duckdb.ticks import from_tick
 from dpsql.engines.duckdb.types import data_type, filled
@@ -112,6 +112,10 @@ def with_step(attribute: Attribute, step: Any) -> Attribute:
     if isinstance(step, bool) or not isinstance(step, int | float | Decimal) or not 0 < step < math.inf:
         raise InvalidArgument(f"step is {step!r}: give a number above 0, such as 1 for whole numbers, 0.01 for cents")
     seconds = attribute.kind == "bins" and attribute.of_type.ticks_per_second
+    if attribute.type == "DATE":
+        raise InvalidArgument(
+            f"step is {step}, but column {attribute.name!r} is a DATE, which has days: leave step out"
+        )
     if attribute.kind != "bins" or not (attribute.is_number or seconds) or attribute.reading:
         raise InvalidArgument(
             f"step is {step}, but column {attribute.name!r} has no bins of numbers or of times: say lower and upper, "
@@ -124,6 +128,11 @@ def with_step(attribute: Attribute, step: Any) -> Attribute:
         raise InvalidArgument(
             f"step is {step}, of which {attribute.type} does not hold each multiple between {attribute.edges[0]} and "
             f"{attribute.edges[-1]}: give a larger one{least}"
+        )
+    if multiples_within(found) < 2:
+        raise InvalidArgument(
+            f"step is {step}, of which fewer than two multiples lie between {attribute.edges[0]} and "
+            f"{attribute.edges[-1]}: give a smaller one"
         )
     return found
 
