@@ -147,7 +147,8 @@ class _Fitting:
         self._views = Views.of(blocks, [*used, *linear])
         targets = [*map(self._views.target, used)]
         self._lines = telling_lines(targets, settings.telling)
-        self._layout = layout_of(self._views.blocks, targets, total, self._scale, self._shards, lines=self._lines)
+        self._tiled = self._lines if settings.telling else None
+        self._layout = layout_of(self._views.blocks, targets, total, self._scale, self._shards, lines=self._tiled)
         self._functionals = Functionals.of(self._views, linear, total, self._scale, self._shards)
         self._heard = self._functionals
         bucket = self._functionals.bucket + tuple(
@@ -178,7 +179,7 @@ class _Fitting:
         targets += [replace(m, values=believed[m.clique]) for m in pairs]
         views = self._views
         targets = [*map(views.target, targets)]
-        layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout, self._lines)
+        layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout, self._tiled)
         steps = min(_REFERENCE_STEPS, self._settings.steps)
         self._heard = self._functionals.silent
         table, _ = self._advance(layout, pull, steps, self._settings.rate, self._settings.thinned, Looks())

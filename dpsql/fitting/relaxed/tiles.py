@@ -75,9 +75,7 @@ def layout_of(
             index[:, column] = code + blocks.offsets[places[k]]
         weight = scale * total**2 / measurement.variance
         stacks.setdefault(places[last], []).append((index, target, weight))
-    levels = (
-        sorted(like) if like else _levels([(blocks.sizes[place], _needed(stack)) for place, stack in stacks.items()])
-    )
+    levels = sorted(like) if like else _levels(_possible(measurements) if lines else _used(blocks, stacks))
     by_level: dict[int, dict[int, list[tuple[Any, Any, float]]]] = {level: {} for level in levels}
     for place, stack in stacks.items():
         by_level[next(level for level in levels if level >= blocks.sizes[place])][place] = stack
@@ -105,6 +103,17 @@ def _levels(tiles: Sequence[tuple[int, int]]) -> list[int]:
         else:
             numbers[above] += numbers[level]
     return [*kept, *levels[-1:]]
+
+
+def _used(blocks: Blocks, stacks: Mapping[int, Sequence[tuple[Any, Any, float]]]) -> list[tuple[int, int]]:
+    """Of each c its size and how many tiles it has."""
+    return [(blocks.sizes[place], _needed(stack)) for place, stack in stacks.items()]
+
+
+def _possible(measurements: Sequence[Target]) -> list[tuple[int, int]]:
+    """The same of all lines along any attribute: which are fitted is noise, and each release would compile anew."""
+    cells = ((size, len(one.values)) for one in measurements for size in one.shape)
+    return [(size, -(-count // size // TILE_ROWS)) for size, count in cells]
 
 
 def _needed(stack: Sequence[tuple[Any, Any, float]]) -> int:
