@@ -37,6 +37,7 @@ from dpsql.errors import DpsqlError
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.loading import jax
 from dpsql.fitting.relaxed.believed_pairs import believed_pairs
+from dpsql.fitting.relaxed.empty_lines import telling_lines
 from dpsql.fitting.relaxed.functionals import Functionals, relative_precision
 from dpsql.fitting.relaxed.gradient import CLIQUES
 from dpsql.fitting.relaxed.looks import Hopeless, Looks, Settled
@@ -144,7 +145,10 @@ class _Fitting:
         mesh = device_grid(settings.rows, sum(len(m.values) for m in used) * settings.rows * settings.steps)
         self._shards = mesh.shape[CLIQUES]
         self._views = Views.of(blocks, [*used, *linear])
-        self._layout = layout_of(self._views.blocks, [*map(self._views.target, used)], total, self._scale, self._shards)
+        targets = [*map(self._views.target, used)]
+        self._lines = telling_lines(targets, settings.telling)
+        self._tiled = self._lines if settings.telling else None
+        self._layout = layout_of(self._views.blocks, targets, total, self._scale, self._shards, lines=self._tiled)
         self._functionals = Functionals.of(self._views, linear, total, self._scale, self._shards)
         self._heard = self._functionals
         bucket = self._functionals.bucket + tuple(
@@ -175,7 +179,7 @@ class _Fitting:
         targets += [replace(m, values=believed[m.clique]) for m in pairs]
         views = self._views
         targets = [*map(views.target, targets)]
-        layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout)
+        layout = layout_of(views.blocks, targets, self._total, self._scale, self._shards, self._layout, self._tiled)
         steps = min(_REFERENCE_STEPS, self._settings.steps)
         self._heard = self._functionals.silent
         table, _ = self._advance(layout, pull, steps, self._settings.rate, self._settings.thinned, Looks())
@@ -185,7 +189,7 @@ class _Fitting:
     def fit(self, pull: float) -> Fit:
         """Fit all, with a weaker pull while it is too strong, and polish where that is asked for."""
         settings = self._settings
-        cells = sum(len(m.values) for m in self._used) + len(self._functionals.target)
+        cells = sum(one.cells for one in self._lines.values()) + len(self._functionals.target)
         most = _ONLY_NOISE + 3 * math.sqrt(2 / max(cells, 1))
         again = (max(1, settings.steps // 2), settings.rate, settings.thinned)
         plan = [(settings.steps, settings.rate, settings.thinned), *[again] * (_ATTEMPTS - 1)]

@@ -38,6 +38,7 @@ class Settings:
         smooth: κ of each one-hot value (see `dpsql.fitting.relaxed.smoothness`); empty for none.
         polish: further steps, warm-started, at half the rate.
         thinned: the part of the steps that see half of the cells each (`dpsql.fitting.relaxed.program`).
+        telling: how many deviations what a line adds up to must have; 0 where all lines are fitted (`empty_lines`).
         reference: whether rows are pulled towards a table of the pairs, as far as those are believed (`shrinkage`).
         trends: whether those with ordered columns are believed as trends along them (`trends`).
         joints: attributes that have one probability vector together (`dpsql.fitting.relaxed.joints`).
@@ -54,6 +55,7 @@ class Settings:
     smooth: tuple[float, ...] = ()
     polish: int = 0
     thinned: float = 0.0
+    telling: float = 0.0
     reference: bool = False
     trends: bool = False
     joints: tuple[Joint, ...] = ()

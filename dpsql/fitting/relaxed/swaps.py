@@ -26,6 +26,8 @@ SmallCodes = npt.NDArray[np.int32]
 _BATCHES_PER_SWEEP: Final = 3000  # of one attribute: larger batches decide on older distances
 _BATCHES_AT_ONCE: Final = 1024
 _LEAST_PLACES: Final = 1024
+_CLIQUES_AT_ONCE: Final = 64
+"""Groups differ by how many cliques they are in; each takes as many parts of so many as it has."""
 _INSIDE: Final = "promise_in_bounds"
 
 
@@ -62,7 +64,8 @@ class Swaps:
         self._codes = jax.device_put(_padded(codes))
         self._batch = -(-_places_for(offers) // _BATCHES_PER_SWEEP)
         of_group = [np.flatnonzero((strides[:, places] > 0).any(axis=1)) for places in self._groups]
-        most, together = max(map(len, of_group)), max(map(len, self._groups))
+        parts = [-(-len(cliques) // _CLIQUES_AT_ONCE) for cliques in of_group]
+        most, together = max(parts) * _CLIQUES_AT_ONCE, max(map(len, self._groups))
         # a missing clique points at one spare cell with stride 0, where nothing ever changes
         steps = np.zeros((len(groups), strides.shape[1], most), np.float32)
         starts = np.full((len(groups), most), offsets[-1], np.int32)
@@ -74,7 +77,8 @@ class Swaps:
             moved[number] = np.resize(places, together)
             moving[number, : len(places)] = steps[number, places]
         # strides are whole numbers below 2^24, which floats hold as they are and multiply many times faster
-        self._geometry = tuple(jax.device_put(array) for array in (steps, starts, moved, moving))
+        geometry = (np.array(parts, np.int32), steps, starts, moved, moving)
+        self._geometry = tuple(map(jax.device_put, geometry))
 
     def sweep(self, chosen: Codes, offered: SmallCodes, generator: np.random.Generator, progress: Progress) -> None:
         """Offer each of the chosen rows a swap of every group once, in random order."""
@@ -200,6 +204,7 @@ def _run_batches(
     batches: jax.Array,
     owners: jax.Array,
     count: jax.Array,
+    parts: jax.Array,
     steps: jax.Array,
     starts: jax.Array,
     moved: jax.Array,
@@ -215,33 +220,72 @@ def _run_batches(
         batches: offers, a line for each batch.
         owners: the group of each batch.
         count: of batches.
+        parts: for each group how many times `_CLIQUES_AT_ONCE` hold its cliques.
         steps: for each group the strides of its cliques, shape (groups, attributes, cliques).
         starts: their first cells, shape (groups, cliques).
         moved: the attributes of each group, shape (groups, most in one).
         moving: their strides; 0 where a group has fewer.
     """
+    size, width = batches.shape[1], _CLIQUES_AT_ONCE
 
-    def batch(i: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        codes, error = carry
+    def batch(i: jax.Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        codes, error, old, new = carry
         offers, group = batches[i], owners[i]
         rows, places = ids[offers], moved[group]
         current, values = codes[rows], offered[offers[:, None], places]
-        old = _product(current, steps[group]) + starts[group]
-        new = old + _product(values - jnp.take(current, places, axis=1), moving[group])
-        gain = error.at[new].get(mode=_INSIDE) - error.at[old].get(mode=_INSIDE) + 1
-        accepted = jnp.where(new != old, gain, 0).sum(axis=1) < 0
-        first = jnp.nonzero(accepted, size=len(accepted), fill_value=0)[0]
+        change = values - jnp.take(current, places, axis=1)
+        gain, old, new = _judged(current, change, error, group, (parts, steps, starts, moving), (old, new))
+        accepted = gain < 0
+        first = jnp.nonzero(accepted, size=size, fill_value=0)[0]
 
         def move(k: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             codes, error, row = *carry, first[k]  # only rows that do change: most do not
-            error = error.at[old[row]].add(-1, mode=_INSIDE).at[new[row]].add(1, mode=_INSIDE)
+
+            def count_again(part: jax.Array, error: jax.Array) -> jax.Array:
+                left, joined = (jax.lax.dynamic_slice(of, (row, part * width), (1, width))[0] for of in (old, new))
+                return error.at[left].add(-1, mode=_INSIDE).at[joined].add(1, mode=_INSIDE)
+
+            error = jax.lax.fori_loop(0, parts[group], count_again, error)
             return codes.at[rows[row], places].set(values[row], mode=_INSIDE), error
 
-        moved_on: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, accepted.sum(), move, (codes, error))
-        return moved_on
+        return *jax.lax.fori_loop(0, accepted.sum(), move, (codes, error)), old, new
 
-    done: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, count, batch, (codes, error))
-    return done
+    room = jnp.zeros((size, steps.shape[2]), jnp.int32)
+    done: tuple[jax.Array, ...] = jax.lax.fori_loop(0, count, batch, (codes, error, room, room))
+    return done[0], done[1]
+
+
+def _judged(
+    current: jax.Array,
+    change: jax.Array,
+    error: jax.Array,
+    group: jax.Array,
+    geometry: tuple[jax.Array, ...],
+    cells: tuple[jax.Array, jax.Array],
+) -> tuple[jax.Array, ...]:
+    """Δ/2 of some rows if they change one group, and each clique's cell before and after, written into `cells`."""
+    parts, steps, starts, moving = geometry
+
+    def judge(part: jax.Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        gain, old, new = carry
+        begin = part * _CLIQUES_AT_ONCE
+        strides, more = (_slice(array, group, begin) for array in (steps, moving))
+        first = jax.lax.dynamic_slice(starts, (group, begin), (1, _CLIQUES_AT_ONCE))
+        before = _product(current, strides) + first
+        after = before + _product(change, more)
+        better = error.at[after].get(mode=_INSIDE) - error.at[before].get(mode=_INSIDE) + 1
+        gain += jnp.where(after != before, better, 0).sum(axis=1)
+        kept = (jax.lax.dynamic_update_slice(to, what, (0, begin)) for to, what in ((old, before), (new, after)))
+        return gain, *kept
+
+    none = jnp.zeros(len(current), error.dtype)
+    judged: tuple[jax.Array, ...] = jax.lax.fori_loop(0, parts[group], judge, (none, *cells))
+    return judged
+
+
+def _slice(array: jax.Array, group: jax.Array, begin: jax.Array) -> jax.Array:
+    """Of one group some cliques, all attributes."""
+    return jax.lax.dynamic_slice(array, (group, 0, begin), (1, array.shape[1], _CLIQUES_AT_ONCE))[0]
 
 
 def _product(codes: jax.Array, strides: jax.Array) -> jax.Array:

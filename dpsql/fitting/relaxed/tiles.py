@@ -16,6 +16,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.core.domain import Clique
+from dpsql.fitting.relaxed.empty_lines import Lines, all_lines
 from dpsql.fitting.relaxed.settings import TILE_ROWS
 from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.target import Target
@@ -43,8 +45,9 @@ def layout_of(
     scale: float,
     shards: int = 1,
     like: Mapping[int, Tiles] | None = None,
+    lines: Mapping[Clique, Lines] | None = None,
 ) -> dict[int, Tiles]:
-    """Put every measured cell into tiles, by the size class of the clique's largest attribute, dealt to `shards`.
+    """Put measured cells into tiles, by the size class of the attribute that lines are along, dealt to `shards`.
 
     Args:
         blocks: the attributes.
@@ -53,6 +56,7 @@ def layout_of(
         scale: of the weights.
         shards: how many devices share the tiles.
         like: a layout of these measurements and more: the arrays get its shapes, so that one program serves both.
+        lines: which lines of each marginal, along which attribute; all along the largest where it says nothing.
     """
     ones = blocks.width
     factors = max((len(m.clique) for m in measurements), default=1) - 1
@@ -61,19 +65,17 @@ def layout_of(
     stacks: dict[int, list[tuple[Any, Any, float]]] = {}
     for measurement in measurements:
         places = [blocks.names.index(name) for name in measurement.clique]
-        last = max(range(len(places)), key=lambda k: blocks.sizes[places[k]])
-        others = [k for k in range(len(places)) if k != last]
+        chosen = (lines or {}).get(measurement.clique) or all_lines(measurement.shape)
+        last, others = chosen.last, [k for k in range(len(places)) if k != chosen.last]
         values = measurement.values.reshape(measurement.shape).transpose([*others, last])
-        target = values.reshape(-1, measurement.shape[last]) / total
+        target = values.reshape(-1, measurement.shape[last])[chosen.fitted] / total
         index = np.full((len(target), factors), ones, np.int32)
-        codes = np.unravel_index(np.arange(len(target)), [measurement.shape[k] for k in others]) if others else ()
+        codes = np.unravel_index(chosen.fitted, [measurement.shape[k] for k in others]) if others else ()
         for column, (k, code) in enumerate(zip(others, codes, strict=True)):
             index[:, column] = code + blocks.offsets[places[k]]
         weight = scale * total**2 / measurement.variance
         stacks.setdefault(places[last], []).append((index, target, weight))
-    levels = (
-        sorted(like) if like else _levels([(blocks.sizes[place], _needed(stack)) for place, stack in stacks.items()])
-    )
+    levels = sorted(like) if like else _levels(_possible(measurements) if lines else _used(blocks, stacks))
     by_level: dict[int, dict[int, list[tuple[Any, Any, float]]]] = {level: {} for level in levels}
     for place, stack in stacks.items():
         by_level[next(level for level in levels if level >= blocks.sizes[place])][place] = stack
@@ -101,6 +103,17 @@ def _levels(tiles: Sequence[tuple[int, int]]) -> list[int]:
         else:
             numbers[above] += numbers[level]
     return [*kept, *levels[-1:]]
+
+
+def _used(blocks: Blocks, stacks: Mapping[int, Sequence[tuple[Any, Any, float]]]) -> list[tuple[int, int]]:
+    """Of each c its size and how many tiles it has."""
+    return [(blocks.sizes[place], _needed(stack)) for place, stack in stacks.items()]
+
+
+def _possible(measurements: Sequence[Target]) -> list[tuple[int, int]]:
+    """The same of all lines along any attribute: which are fitted is noise, and each release would compile anew."""
+    cells = ((size, len(one.values)) for one in measurements for size in one.shape)
+    return [(size, -(-count // size // TILE_ROWS)) for size, count in cells]
 
 
 def _needed(stack: Sequence[tuple[Any, Any, float]]) -> int:

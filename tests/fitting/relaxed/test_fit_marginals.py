@@ -13,6 +13,7 @@ import pytest
 
 from dpsql.core.domain import Attribute, Domain
 from dpsql.errors import DpsqlError
+from dpsql.fitting.relaxed import swaps
 from dpsql.fitting.relaxed.fit_cells import draw_rows, fit_cells, random_start, sparsemax
 from dpsql.fitting.relaxed.fit_marginals import fit_marginals
 from dpsql.fitting.relaxed.rounding import round_table
@@ -113,6 +114,16 @@ def test_swaps_bring_the_rows_nearer_to_the_model(fit):
     independent = draw_rows(fit.model, ROWS, np.random.default_rng(0))
     plain = float(np.mean([np.abs(counts(independent, c) / ROWS - fit.model.project(c)).sum() for c in CLIQUES]))
     assert gap(6) < 0.5 * gap(0) < plain
+
+
+@pytest.mark.medium
+def test_swaps_are_the_same_by_any_number_of_cliques_at_once(fit, monkeypatch):
+    def drawn() -> np.ndarray:
+        return round_table(fit.model, 5000, CLIQUES, np.random.default_rng(0), Quiet())
+
+    at_once = drawn()
+    monkeypatch.setattr(swaps, "_CLIQUES_AT_ONCE", 3)
+    np.testing.assert_array_equal(drawn(), at_once)
 
 
 def test_the_total_weighs_marginals_by_their_variance():
