@@ -98,9 +98,9 @@ def test_max_rows_does_not_decide_how_many_rows_come_out(monkeypatch, most):
     """Of 500 units with 2 rows each, one that noise put among those of 5,000 to 10,000 had most rows."""
     given, likely = [], linked_rows.likely_numbers
 
-    def noted(domain, names, measured, always):
+    def noted(domain, names, measured, always, drawn):
         given.append(always)
-        return likely(domain, names, measured, always)
+        return likely(domain, names, measured, always, drawn)
 
     monkeypatch.setattr(linked_rows, "likely_numbers", noted)
     with dpsql.connect() as db:
