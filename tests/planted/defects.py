@@ -640,7 +640,10 @@ DEFECTS = (
     Defect("a count of rows is answered by a number of units", "dpsql/release/free_answers.py", "        if entry.neighbours != resolved.account.neighbours:", "        if False:", ("tests/linked/test_units_beside.py",)),
     Defect("a prediction for rows is by the number of units", "dpsql/api/forecast.py", "if total and entry.neighbours == resolved.account.neighbours:", "if total:", ("tests/linked/test_units_beside.py",)),
     Defect("parts of units are shown as parts of rows", "dpsql/release/quality.py", "        if entry.neighbours.whole:", "        if False:", ("tests/linked/test_units_beside.py",)),
-    Defect("rows of a unit are lent without a look at interrupts", "dpsql/release/unit_drawing.py", "                self.progress.check()\n                part", "                part", ("tests/linked/test_units_beside.py",)),
+    Defect("rows of a unit are drawn without a look at interrupts", "dpsql/release/unit_drawing.py", "                self.progress.check()\n                step", "                step", ("tests/linked/test_units_beside.py",)),
+    Defect("many rows beside tell as much as each alone", "dpsql/release/child_rows.py", "                much = 1 / (1 + (number - 1) * told.alike)\n", "                much = 1\n", ("tests/linked/test_child_rows.py",)),
+    Defect("a drawn row is one that no unit has", "dpsql/release/child_rows.py", "        return self._pool.lend(rows)\n", "        return rows\n", ("tests/linked/test_child_rows.py",)),
+    Defect("numbers of a regression stand at other values", "dpsql/release/child_rows.py", "            whole[mask] = part\n", "            whole[mask] = part[::-1]\n", ("tests/linked/test_child_rows.py",)),
     Defect("max_rows decides how many rows come out", "dpsql/release/linked_rows.py", "min(bound.rows, SINGLE_OF_UNIT - 1)", "bound.rows", ("tests/linked/test_units_beside.py",)),
     Defect("a constraint on a key is not met in silence", "dpsql/release/members.py", "            _refuse_of_keys(member, constraints(books, table))\n", "", ("tests/linked/test_units_beside.py",)),
     # a script predicts what the command that it names predicts
