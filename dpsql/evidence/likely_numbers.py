@@ -1,4 +1,4 @@
-"""The largest numbers of children that noisy counts show: what lies above is noise alone.
+r"""The largest numbers of children that are drawn: those that noisy counts show, and as many more as have the rows.
 
     N_c = rows with number c of children,   of weight W = Σ_S w_S (`rows_by_code`)
     N_kl = Σ_{k ≤ c < l} N_c,   of standard deviation √((l − k)/W)
@@ -7,27 +7,46 @@ Numbers up to the last k with some N_kl ≥ 4·√(…) are likely, for l − k 
 puts into the bin of 50 to 100 children would have more children than all others together. Noise makes a number likely
 in about one of a thousand cases.
 
-It looks at noisy counts only, so it costs no privacy.
+Where noise is large it hides numbers that many rows have, and most children are theirs. How many there are is taken
+from a tail that falls evenly, fitted to the likely bins c from f on and to all above (least squares; one variance)
+
+    N_c ≈ A·Σ_{n in bin c} e^{−bn},   b ≥ 1/(1 + the largest likely n);      n̂ = mean of n over likely N_c and the tail
+
+f is the fullest bin above 0 for its width, or the third likely one from above if that is later. The bound on b keeps
+noise in wide bins from being a tail. Of the numbers above the likely ones so many are let in that the mean of n, as it
+is drawn, is nearest to n̂.
+
+It looks at noisy counts and at the model of them only, so it costs no privacy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from dpsql.core.constraint import Allowed
-from dpsql.core.domain import Attribute, Domain
+from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.evidence.rows_by_code import RowsByCode
 
+Floats = npt.NDArray[np.float64]
 _DEVIATIONS: Final = 4.0
+_LIKELY_OF_TAIL: Final = 3
+_STEEPEST: Final = 5.0
+_FALLS: Final = 100
+"""How many b are tried."""
 
 
 def likely_numbers(
-    domain: Domain, names: Iterable[str], measured: Sequence[Measurement], always: int = 0
+    domain: Domain,
+    names: Iterable[str],
+    measured: Sequence[Measurement],
+    always: int = 0,
+    drawn: Callable[[Clique], npt.NDArray[np.floating]] | None = None,
 ) -> list[Allowed]:
     """What rows may have in columns of numbers of children.
 
@@ -36,26 +55,64 @@ def likely_numbers(
         names: of the columns.
         measured: noisy answers to marginals.
         always: numbers up to this one are likely, whatever was measured.
+        drawn: the marginals of the model that rows are drawn from; None lets in the likely numbers alone.
     """
     whole = [m for m in measured if m.least is None and m.linear is None and m.variance > 0]
-    found = []
+    parts = []
     for name in names:
         attribute = domain.by_name[name]
-        last = max(_last(attribute, whole), sum(int(tick) <= always for tick in attribute.ticks[:-1]) - 1)
+        by_code = RowsByCode.of(name, whole)
+        seen = attribute.regular - 1 if by_code is None else _last(attribute, by_code)
+        last = max(seen, sum(int(tick) <= always for tick in attribute.ticks[:-1]) - 1)
+        if by_code is not None and drawn is not None:
+            rows = _with_tail(attribute, by_code.rows[: attribute.regular], seen)
+            last = _nearest(attribute, rows, np.asarray(drawn((name,)), float), last)
         special = [attribute.absent_code] if attribute.absent_code is not None else []
         codes = np.array([*range(last + 1), *special], np.int64)
         if last + 1 < attribute.regular:
-            found.append(Allowed((name,), (name,), (), codes[:, None], np.zeros((len(codes), 1))))
-    return found
+            parts.append(Allowed((name,), (name,), (), codes[:, None], np.zeros((len(codes), 1))))
+    return parts
 
 
-def _last(attribute: Attribute, measured: Sequence[Measurement]) -> int:
-    """The last likely code; the last of all where nothing was measured."""
-    by_code = RowsByCode.of(attribute.name, measured)
-    if by_code is None:
-        return attribute.regular - 1
+def _last(attribute: Attribute, by_code: RowsByCode) -> int:
+    """The last likely code."""
     whole, last = np.concatenate([[0.0], np.cumsum(by_code.rows[: attribute.regular])]), 0
     for width in (2**power for power in range(attribute.regular.bit_length())):
         windows = whole[width:] - whole[:-width]
         last = max([last, *np.flatnonzero(windows >= _DEVIATIONS * math.sqrt(width / by_code.weight)).tolist()])
     return last
+
+
+def _with_tail(attribute: Attribute, rows: Floats, seen: int) -> Floats:
+    """The rows in each bin: as measured up to the last likely code, above it those of the fitted tail."""
+    starts = np.array([float(tick) for tick in attribute.ticks])
+    density = rows / np.diff(starts)
+    first = max(1, seen + 1 - _LIKELY_OF_TAIL)
+    tailed = np.maximum(rows, 0)
+    tailed[seen + 1 :] = 0
+    if seen < first:  # nothing but the number 0 is likely
+        return tailed
+    first += int(np.argmax(density[first : seen + 1]))
+    falls = np.geomspace(1 / (starts[seen + 1] - starts[0] + 1), _STEEPEST, _FALLS)[:, None]
+    bins = np.exp(-falls * (starts[first:-1] - starts[first])) - np.exp(-falls * (starts[first + 1 :] - starts[first]))
+    heights = np.maximum(0, bins @ rows[first:]) / (bins**2).sum(axis=1)
+    tails = heights[:, None] * bins
+    best = int(np.argmin(((tails - rows[first:]) ** 2).sum(axis=1)))
+    tailed[seen + 1 :] = tails[best, seen + 1 - first :]
+    return tailed
+
+
+def _nearest(attribute: Attribute, rows: Floats, shares: Floats, last: int) -> int:
+    """The last code to let in, from `last` on: that by which the mean of n is nearest to n̂.
+
+    Args:
+        attribute: the column.
+        rows: with each code, the tail included.
+        shares: of rows that are drawn with each code.
+        last: the least that is let in.
+    """
+    starts = np.array([float(tick) for tick in attribute.ticks])
+    middle = (starts[:-1] + starts[1:] - 1) / 2  # the last bin is open: its least number
+    shares = np.maximum(shares[: attribute.regular], 0)
+    means = np.cumsum(middle * shares) / np.maximum(np.cumsum(shares), np.finfo(float).tiny)
+    return last + int(np.argmin(np.abs(means[last:] - middle @ rows / max(1.0, rows.sum()))))

@@ -63,7 +63,7 @@ def publish_linked(
     """
     generator = np.random.default_rng()
     always = _public_number(run, members)
-    numbers = likely_numbers(members.unit_row.domain, members.unit_row.numbers, measured, always)
+    numbers = likely_numbers(members.unit_row.domain, members.unit_row.numbers, measured, always, model.project)
     pairs, strict = orders(members.unit_row, allowed_units(members, run.books), measured)
     allowed = held.restricted([*pairs, *numbers])
     codes = model.sample(units, generator, run.progress, allowed)

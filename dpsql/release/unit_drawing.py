@@ -1,9 +1,8 @@
 """Tables of a tree from rows of units: how many children, which, and whose they are. Made of noisy answers only.
 
-    first child     what the unit's own slot says, else lent by a unit whose rows above are like it
-    second child    likewise, else lent by a unit whose first child and rows above are like these
-    later ones      lent as second children are, by the likeness of one of the children before; by another unit, for
-                    its own second child would be there twice
+    first child     what the unit's own slot says, else drawn as rows above it tell (`dpsql.release.child_rows`)
+    second child    likewise, as the first child tells, too
+    later ones      drawn as all children before and rows above tell
     in order        of a link in order the two that follow each other, and chains from there (`dpsql.release.chains`)
     row of a role   what the unit's own slot says, else lent by a unit whose rows above are like it
     numbers         inside their bins as `dpsql.release.inside_bins` draws, so rows of a table are the sum of them
@@ -13,7 +12,7 @@ Whose child a row is is decided while it is drawn. So keys that are numbered aft
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from dpsql.core.unit_row import Below, Slot, UnitRow
 from dpsql.errors import DpsqlError
 from dpsql.evaluation.ruled_rows import DrawnTable, Rules
 from dpsql.release.chains import Chains, Pairs, Parents, rising
+from dpsql.release.child_rows import ChildRows, Places
 from dpsql.release.drawing import coded
 from dpsql.release.lending import LEVELS, LEVELS_OF_OTHERS, Lenders
 from dpsql.release.replaced_units import replaced, roots_of
@@ -34,8 +34,8 @@ from dpsql.release.rule_drawing import Drawn, RuleDrawing
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
-_AT_ONCE: Final = 200_000
-"""Rows that borrow together: a step that can be interrupted, and needs little memory."""
+_AT_ONCE: Final = 20_000_000
+"""Rows of children times values, together: a step that can be interrupted, and needs little memory."""
 
 
 class TooManyRows(Exception):
@@ -215,17 +215,60 @@ class _Drawing:
         """
         first, second = (self.unit_row.slot_of(link.child, nth) for nth in (0, 1))
         assert first is not None
-        upper = self.unit_row.slots[first].above
-        assert upper is not None
         up = np.repeat(np.arange(len(numbers)), numbers)
         nth = np.arange(len(up)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
         rows = np.zeros((len(up), self.own[first].shape[1]), np.int64)
         owner = np.full(len(up), -1)
-        mine = np.nonzero(nth == 0)[0]
-        rows[mine], owner[mine] = self._firsts(first, up[mine], unit[up[mine]])
-        if second is not None:
-            self._later(rows, nth, up, unit, (upper, first, second))
+        there = np.zeros(len(up), bool)
+        for place, slot in enumerate((first, second)):
+            mine = np.flatnonzero(nth == place)
+            whose = unit[up[mine]]
+            if slot is not None:
+                own = (whose >= 0) & self.there[first][whose] & self.there[slot][whose]
+                rows[mine[own]], there[mine[own]] = self.own[slot][whose[own]], True
+                owner[mine[own]] = whose[own] if place == 0 else -1
+        if not there.all():
+            self._beside(first, second, rows, there, nth, up)
         return rows, owner, up
+
+    def _beside(
+        self, first: int, second: int | None, rows: Codes, there: npt.NDArray[np.bool_], nth: Codes, up: Codes
+    ) -> None:
+        """Fill the rows that are not there yet: as many at once as there are before them."""
+        upper = self.unit_row.slots[first].above
+        assert upper is not None
+        above, lent = self.lines[self.unit_row.slots[upper].table], self._lent_line(upper)
+        one = self.lending[upper] & self.lending[first]
+        firsts, lines = self._values(first, one), lent[one] if one.any() else lent[:0]
+        if not one.any():
+            rows[~there] = firsts[self.generator.integers(0, len(firsts), int((~there).sum()))]
+            return
+        two = one & self.lending[first if second is None else second]
+        seconds = self.lent[first if second is None else second][two]
+        places = Places.of(above, lent), Places.of(firsts, seconds)
+        pool = np.vstack([firsts, seconds])
+        alone = ChildRows(lines, firsts, None, pool, places, self.generator)
+        if two.any():
+            both = np.vstack([self.lent[first][two], seconds]), np.vstack([seconds, self.lent[first][two]])
+            later = ChildRows(np.vstack([lent[two]] * 2), both[0], both[1], pool, places, self.generator)
+        ends = np.searchsorted(up, np.arange(len(above) + 1))
+        most = _AT_ONCE // max(1, sum(places[1].sizes))
+        for start, end in _together(ends, most):
+            part = np.arange(ends[start], ends[end])
+            before = np.zeros((end - start, sum(places[1].sizes)), np.float32)
+            number = 0
+            while True:
+                self.progress.check()
+                step = part[(nth[part] >= number) & (nth[part] < max(1, 2 * number))]
+                if not len(step):
+                    break
+                wanted = step[~there[step]]
+                if number == 0 or not two.any():
+                    rows[wanted] = alone.draw(above[up[wanted]], None, 0)
+                else:
+                    rows[wanted] = later.draw(above[up[wanted]], before[up[wanted] - start], number)
+                np.add.at(before, up[step] - start, places[1].shown(rows[step]))
+                number = max(1, 2 * number)
 
     def _in_order(
         self, link: Link, above: Codes, unit: Codes, numbers: Codes, before: Codes
@@ -282,33 +325,6 @@ class _Drawing:
         attribute, codes = self.unit_row.members[table].attributes[place], frame[f"c{place}"]
         frame[f"t{place}"] = rising(attribute, codes, frame[f"t{place}"], up)
 
-    def _later(self, rows: Codes, nth: Codes, up: Codes, unit: Codes, slots: tuple[int, int, int]) -> None:
-        """Fill the second rows of a parent and those after: as many at once as there are before them."""
-        upper, first, second = slots
-        both = self.lending[upper] & self.lending[first] & self.lending[second]
-        held = second
-        if not both.any():  # of first rows all that is known of a row
-            both, held = self.lending[upper] & self.lending[first], first
-        lenders = Lenders(self._lent_line(first)[both], self._values(held, both), self.levels, self.generator)
-        above, itself = self.lines[self.unit_row.slots[upper].table], None
-        if self.lenders is self.units:
-            itself = np.full(len(self.units) + 1, -1)  # the last place is of rows that are of no unit
-            itself[np.flatnonzero(both)] = np.arange(both.sum())
-        mine = np.flatnonzero(nth == 1)
-        whose = unit[up[mine]]
-        own = (whose >= 0) & self.there[first][whose] & self.there[second][whose]
-        rows[mine[own]] = self.own[second][whose[own]]
-        left, start, last = mine[~own], 1, int(nth.max(initial=0))
-        while start <= last:
-            for place in range(0, len(left), _AT_ONCE):
-                self.progress.check()
-                part = left[place : place + _AT_ONCE]
-                before = part - nth[part] + self.generator.integers(0, start, len(part))
-                wanted = np.hstack([rows[before], above[up[part]]])
-                rows[part] = lenders.lend(wanted, own=None if itself is None else itself[unit[up[part]]])
-            start *= 2
-            left = np.flatnonzero((nth >= start) & (nth < 2 * start))
-
     def _values(self, slot: int, units: npt.NDArray[np.bool_]) -> Codes:
         """What units lend of a slot; where none has it, values by themselves, as far as they are known."""
         if units.any():
@@ -316,6 +332,21 @@ class _Drawing:
         held = self.unit_row.slots[slot]
         rules = self.rules[held.table][held.role]
         return _any_values(self.unit_row, held, self.own[slot], rules, self.generator)
+
+
+def _together(ends: Codes, most: int) -> Iterator[tuple[int, int]]:
+    """Parents from one to another, in order, that have about so many rows together.
+
+    Args:
+        ends: where the rows of each parent begin, and at last how many rows there are.
+        most: a parent with more rows stands alone.
+    """
+    start = 0
+    while start < len(ends) - 1:
+        end = int(np.searchsorted(ends, ends[start] + most, side="right")) - 1
+        end = min(max(start + 1, end), start + max(1, most))
+        yield start, end
+        start = end
 
 
 def _slots_of(unit_row: UnitRow, units: Codes) -> tuple[list[Codes], list[npt.NDArray[np.bool_]]]:

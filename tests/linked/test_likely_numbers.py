@@ -60,3 +60,48 @@ def test_no_row_stays_allowed_below_the_root():
     alone = Measurement(("n",), slot.shape(("n",)), counts, Fraction(900), "gaussian", Fraction(1, 100))
     (allowed,) = likely_numbers(slot, ["n"], [alone])
     assert allowed.codes.ravel().tolist() == [0, 1, slot.by_name["n"].absent_code]
+
+
+FALLING = np.round(8_000 * 0.5 ** np.arange(NUMBER.size)).astype(int)
+MIDDLES = (np.array(NUMBER.ticks[:-1], float) + np.array(NUMBER.ticks[1:], float) - 1) / 2
+
+
+def hidden(units, stddev, seed):
+    """The noisy numbers of children of units, and shares of a model that took its noise for rows."""
+    counts = np.zeros(NUMBER.size)
+    counts[: len(units)] = units
+    noisy = np.rint(counts + stddev * np.random.default_rng(seed).standard_normal(len(counts))).astype(np.int64)
+    measurement = Measurement(("n",), (NUMBER.size,), noisy, Fraction(stddev**2), "gaussian", Fraction(1, 100))
+    return measurement, np.maximum(noisy, 0) / np.maximum(noisy, 0).sum()
+
+
+def mean_drawn(units, stddev, seed, *, tail):
+    """The mean number of children where codes that are not let in are drawn among the others, to that of the units."""
+    measurement, shares = hidden(units, stddev, seed)
+    parts = likely_numbers(DOMAIN, ["n"], [measurement], 0, (lambda clique: shares) if tail else None)
+    let_in = parts[0].codes.ravel() if parts else np.arange(NUMBER.size)
+    counts = np.zeros(NUMBER.size)
+    counts[: len(units)] = units
+    return (MIDDLES[let_in] @ shares[let_in] / shares[let_in].sum()) / (MIDDLES @ counts / counts.sum())
+
+
+def test_numbers_that_noise_hides_have_their_rows():
+    """A third of the children belong to units with so many that noise hides each such number."""
+    units = FALLING[:8]
+    cut = np.mean([mean_drawn(units, 400, seed, tail=False) for seed in range(40)])
+    kept = np.array([mean_drawn(units, 400, seed, tail=True) for seed in range(40)])
+    assert cut < 0.85
+    assert abs(kept.mean() - 1) < 0.08
+    assert np.sqrt(np.mean((kept - 1) ** 2)) < 0.25
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_in_wide_bins_is_no_tail(seed):
+    """The last bins hold up to 100 children: all units have two, and noise says that some have a hundred."""
+    assert abs(mean_drawn([0, 0, 8_000], 300, seed, tail=True) - 1) < 0.1
+
+
+def test_a_number_that_is_always_likely_is_no_beginning_of_a_tail():
+    measurement, shares = hidden([2_000, 2_000], 300, 3)
+    (allowed,) = likely_numbers(DOMAIN, ["n"], [measurement], 9, lambda clique: shares)
+    assert MIDDLES[allowed.codes.max()] < 20

@@ -70,12 +70,12 @@ def test_a_prediction_is_by_the_number_of_what_is_counted(clinic):
 @pytest.mark.medium
 def test_many_rows_of_a_unit_are_filled_in_few_steps_that_can_be_interrupted(monkeypatch):
     """One by one, a unit of 100,000 rows took minutes in which nobody could stop the call."""
-    happened, lend, check = [], unit_drawing.Lenders.lend, Quiet.check
+    happened, draw, check = [], unit_drawing.ChildRows.draw, Quiet.check
 
-    def noted_lend(lenders, *wanted, **options):
-        happened.append("lend")
-        assert happened.count("lend") < 60
-        return lend(lenders, *wanted, **options)
+    def noted_draw(rows, *wanted):
+        happened.append("draw")
+        assert happened.count("draw") < 30
+        return draw(rows, *wanted)
 
     def noted_check(progress):
         happened.append("check")
@@ -83,13 +83,13 @@ def test_many_rows_of_a_unit_are_filled_in_few_steps_that_can_be_interrupted(mon
 
     with dpsql.connect() as db:
         visits(db, 60, 600, 5)
-        monkeypatch.setattr(unit_drawing.Lenders, "lend", noted_lend)
+        monkeypatch.setattr(unit_drawing.ChildRows, "draw", noted_draw)
         monkeypatch.setattr(Quiet, "check", noted_check)
         rows = db.synthesize("visits", 50.0, linked=True, **QUICK).df()
     assert len(rows) > 60 * 500
-    lent = [place for place, one in enumerate(happened) if one == "lend"]
-    assert len(lent) > 8
-    assert all(happened[place - 1] == "check" for place in lent[1:])  # the first lends no rows
+    drawn = [place for place, what in enumerate(happened) if what == "draw"]
+    assert len(drawn) > 8
+    assert all(happened[place - 1] == "check" for place in drawn)
 
 
 @pytest.mark.medium
@@ -98,9 +98,9 @@ def test_max_rows_does_not_decide_how_many_rows_come_out(monkeypatch, most):
     """Of 500 units with 2 rows each, one that noise put among those of 5,000 to 10,000 had most rows."""
     given, likely = [], linked_rows.likely_numbers
 
-    def noted(domain, names, measured, always):
+    def noted(domain, names, measured, always, drawn):
         given.append(always)
-        return likely(domain, names, measured, always)
+        return likely(domain, names, measured, always, drawn)
 
     monkeypatch.setattr(linked_rows, "likely_numbers", noted)
     with dpsql.connect() as db:

@@ -585,6 +585,7 @@ DEFECTS = (
     # linked tables
     Defect("a row has two rows above it, and so two units", "dpsql/engines/duckdb/paths.py", "exp.Qualify(this=exp.EQ(this=number, ", "exp.Qualify(this=exp.GTE(this=number, ", ("tests/release/test_linked_queries.py",)),
     Defect("a unit is a row of the next table above", "dpsql/engines/duckdb/paths.py", "        return _of(len(self.path), _NUMBER)\n", "        return _of(1, _NUMBER)\n", ("tests/release/test_linked_queries.py",)),
+    Defect("numbers of children that noise hides are never drawn", "dpsql/evidence/likely_numbers.py", "    tailed[seen + 1 :] = tails[best, seen + 1 - first :]\n", "", ("tests/linked/test_likely_numbers.py",)),
     Defect("a key needs only its first column", "dpsql/engines/duckdb/paths.py", "on=exp.and_(*met)", "on=exp.and_(*met[:1])", ("tests/release/test_linked_queries.py",)),
     Defect("rows that lead nowhere count", "dpsql/engines/duckdb/paths.py", "on=exp.and_(*met), join_alias", "on=exp.and_(*met), join_type=\"left\", join_alias", ("tests/release/test_linked_queries.py",)),
     Defect("which of two parents has a row depends on others", "dpsql/engines/duckdb/paths.py", "exp.Ordered(this=content_of(step.source, self.secret))", "exp.Ordered(this=exp.func(\"random\", dialect=\"duckdb\"))", ("tests/release/test_linked_queries.py",)),
@@ -660,7 +661,10 @@ DEFECTS = (
     Defect("a count of rows is answered by a number of units", "dpsql/release/free_answers.py", "        if entry.neighbours != resolved.account.neighbours:", "        if False:", ("tests/linked/test_units_beside.py",)),
     Defect("a prediction for rows is by the number of units", "dpsql/api/forecast.py", "if total and entry.neighbours == resolved.account.neighbours:", "if total:", ("tests/linked/test_units_beside.py",)),
     Defect("parts of units are shown as parts of rows", "dpsql/release/quality.py", "        if entry.neighbours.whole:", "        if False:", ("tests/linked/test_units_beside.py",)),
-    Defect("rows of a unit are lent without a look at interrupts", "dpsql/release/unit_drawing.py", "                self.progress.check()\n                part", "                part", ("tests/linked/test_units_beside.py",)),
+    Defect("rows of a unit are drawn without a look at interrupts", "dpsql/release/unit_drawing.py", "                self.progress.check()\n                step", "                step", ("tests/linked/test_units_beside.py",)),
+    Defect("many rows beside tell as much as each alone", "dpsql/release/child_rows.py", "                much = 1 / (1 + (number - 1) * told.alike)\n", "                much = 1\n", ("tests/linked/test_child_rows.py",)),
+    Defect("a drawn row is one that no unit has", "dpsql/release/child_rows.py", "        return self._pool.lend(rows)\n", "        return rows\n", ("tests/linked/test_child_rows.py",)),
+    Defect("numbers of a regression stand at other values", "dpsql/release/child_rows.py", "            whole[mask] = part\n", "            whole[mask] = part[::-1]\n", ("tests/linked/test_child_rows.py",)),
     Defect("max_rows decides how many rows come out", "dpsql/release/linked_rows.py", "min(bound.rows, SINGLE_OF_UNIT - 1)", "bound.rows", ("tests/linked/test_units_beside.py",)),
     Defect("a constraint on a key is not met in silence", "dpsql/release/members.py", "            _refuse_of_keys(member, constraints(books, table))\n", "", ("tests/linked/test_units_beside.py",)),
     # a script predicts what the command that it names predicts
