@@ -24,8 +24,10 @@ from dpsql.engines.external import ExternalEngine
 from dpsql.engines.registry import external
 
 from .conformance import Rows
+from .delta_mapped import first_commit, map_columns
 from .delta_vectors import delete
 from .held_in_duckdb import WithUnits, fill
+from .iceberg_deletes import delete_by_vector, delete_places, paths_of
 from .s3_server import httpfs, s3_server
 
 LONG = 3_000_000
@@ -101,7 +103,7 @@ class InLake(WithUnits):
         return Domain(tuple(Attribute(n, "BIGINT", "bins", (), (0, 500, 1000), ("0", "500", "999")) for n in "xy"))
 
     def failing(self, name: str, value: str) -> Domain:
-        field = pa.field("y", pa.string(), metadata={"PARQUET:field_id": "1"})
+        field = pa.field(self._in_files("y"), pa.string(), metadata={"PARQUET:field_id": "1"})
         self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
         self._create(name, pa.schema({"y": pa.string()}))
         self._add(name, pa.table({"y": ["1"]}))
@@ -114,9 +116,13 @@ class InLake(WithUnits):
     def _with_broken(self, name: str, path: str, value: str) -> Domain:
         """Register a table with a file that DuckDB cannot read, in words that have the value."""
         with pytest.raises(duckdb.Error, match=value):  # DuckDB's own words
-            self._db.sql(f"SELECT y FROM read_parquet('{path}')").fetchall()
+            self._db.sql(f"SELECT {self._in_files('y')} FROM read_parquet('{path}')").fetchall()
         self._register(name)
         return Domain((Attribute("y", "VARCHAR", "values", ("1",), nullable=True),))
+
+    def _in_files(self, column: str) -> str:
+        """What the files call the only column of a table."""
+        return column
 
     def _files(self, name: str) -> list[str]:
         return [str(path) for path in self._places[name].glob("*.parquet")]
@@ -184,6 +190,26 @@ class InDeltaWithVectors(InDelta):
             delete(self._places[name], range(1, 2 * twice, 2), inline=next(_numbers) % 2 == 0)
 
 
+class InMappedDelta(InDelta):
+    """Delta tables whose files call columns otherwise."""
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        commit = first_commit(self._places[name])
+        if commit.exists():
+            commit.write_text(self._plain[commit])  # deltalake reads a log that maps columns, and writes none
+        files = [f"c{number}" for number in range(rows.num_columns)]
+        super()._add(name, rows.rename_columns(files))
+        self._plain[commit] = commit.read_text()
+        map_columns(self._places[name], dict(zip(files, rows.column_names, strict=True)))
+
+    def _in_files(self, column: str) -> str:
+        return "c0"
+
+    def __init__(self, db: dpsql.Database, folder: Path) -> None:
+        super().__init__(db, folder)
+        self._plain: dict[Path, str] = {}
+
+
 class InIceberg(InLake):
     """Iceberg tables in a catalog in SQLite, each part a snapshot."""
 
@@ -219,6 +245,19 @@ class InIceberg(InLake):
     def _files(self, name: str) -> list[str]:
         files = self._places[name][0].scan().plan_files()
         return [file.file.file_path.removeprefix("file://") for file in files]
+
+
+class InIcebergWithDeletes(InIceberg):
+    """Iceberg tables whose files have the first rows of each part twice, the second time deleted beside them."""
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        twice = min(len(rows), 1000)
+        places = [*(place for place in range(twice) for _ in range(2)), *range(twice, len(rows))]
+        super()._add(name, rows.take(pa.array(places, pa.int64())))
+        if twice:
+            table, _ = self._places[name]
+            how = delete_places if next(_numbers) % 2 else delete_by_vector
+            how(table, {paths_of(table)[-1]: range(1, 2 * twice, 2)})
 
 
 def _is_enum(column: pa.ChunkedArray) -> bool:

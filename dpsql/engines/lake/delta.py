@@ -1,13 +1,15 @@
 """Delta tables as a source: the files of one version, by the package `deltalake`, without an extension of DuckDB.
 
 The values of partition columns are in the log and not in the files, so they are constants of each file. Rows that a
-deletion vector deletes do not count. A table with a feature that changes which columns a file has is refused.
+deletion vector deletes do not count. Where the log maps columns, files have other names than the table:
+
+    column `age` of the table  =  column `physicalName` of the files, whatever `age` is called there
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
@@ -15,7 +17,7 @@ from urllib.parse import unquote
 from dpsql.core.names import fold
 from dpsql.engines.external import Registered, driver
 from dpsql.engines.lake.engine import LakeEngine
-from dpsql.engines.lake.files import check_alike, schemas
+from dpsql.engines.lake.files import Field, check_alike, schemas
 from dpsql.engines.lake.rows import DELETED, Reading, check_places, columns_of
 from dpsql.engines.lake.snapshot import Constants, local, registered
 from dpsql.engines.lake.vectors import deleted_rows
@@ -24,6 +26,7 @@ from dpsql.errors import DpsqlError, InvalidArgument
 
 _HARMLESS: Final = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 _OF_VARIANTS: Final = frozenset({"variantType", "variantType-preview", "variantShredding-preview"})
+_REWRITTEN: Final = "write its files anew, as by INSERT OVERWRITE of its own rows, and register it again"
 _TYPES: Final = {
     "string": "VARCHAR",
     "long": "BIGINT",
@@ -58,11 +61,14 @@ class DeltaEngine(LakeEngine):
         partitions = list(table.metadata().partition_columns)
         files = _files(table, folder, partitions)
         found = schemas(self._cursor, list(files)) if files else []
+        mapped = _mapped(table, fields, found)
         union = not check_alike(found)
         inside = {fold(c.name): c for c in columns_of(self._cursor, list(files), union=union)} if files else {}
-        columns, constants = [], []
+        columns, constants, names = [], [], {}
         for field in fields:
-            there = None if field["name"] in partitions else inside.get(fold(field["name"]))
+            there = None if field["name"] in partitions else inside.get(fold(mapped.get(field["name"], field["name"])))
+            if there is not None and mapped:
+                names[field["name"]] = there.name
             if there is None:  # a partition, or a column that was added after all files were written
                 constants.append(field["name"])
             kind = _type(field) if there is None else there.type
@@ -75,7 +81,7 @@ class DeltaEngine(LakeEngine):
         missing = dict.fromkeys((name for name in constants if name not in partitions), None)
         return registered(
             self._cursor,
-            Reading(tuple(columns), tuple(constants), union=union, deleted=bool(deleted)),
+            Reading(tuple(columns), tuple(constants), union=union, deleted=bool(deleted), names=names),
             {
                 path: {**values, **missing, **({DELETED: deleted[path]} if path in deleted else {})}
                 for path, values in files.items()
@@ -94,7 +100,9 @@ def _opened(folder: Path, version: int | None) -> Any:
     deltalake = driver("deltalake", "delta", "lake")
     try:
         return deltalake.DeltaTable(folder, version=version)
-    except Exception:  # of its own, and of what it is written in
+    except BaseException as error:  # of its own; what it is written in has errors that are no Exception
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
         at = "" if version is None else f" of version {version}"
         raise InvalidArgument(
             f"relation is {str(folder)!r}: there is no Delta table{at} that can be read there; old versions are "
@@ -105,21 +113,48 @@ def _opened(folder: Path, version: int | None) -> Any:
 def _check_features(table: Any) -> None:
     """Refuse a table whose files do not tell by themselves which rows and columns this version of it has.
 
-    Deletion vectors are read whether or not the table lists them.
+    Deletion vectors and mapped columns are read whether or not the table lists them.
     """
-    features = set(table.protocol().reader_features or ()) - {"deletionVectors"}
+    features = set(table.protocol().reader_features or ()) - {"deletionVectors", "columnMapping"}
     if '"variant"' not in table.schema().to_json():
         features -= _OF_VARIANTS
-    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
-        features.add("columnMapping")
     for feature in sorted(features - _HARMLESS):
-        mended = {
-            "columnMapping": "ALTER TABLE … DROP FEATURE columnMapping",
-        }.get(feature, f"ALTER TABLE … DROP FEATURE {feature}")
         raise InvalidArgument(
             f"the Delta table uses the feature {feature!r}, with which its files do not have its rows as they are: say "
-            f"{mended} in the engine that writes it"
+            f"ALTER TABLE … DROP FEATURE {feature} in the engine that writes it"
         )
+
+
+def _mapped(table: Any, fields: Sequence[Mapping[str, Any]], found: Sequence[Sequence[Field]]) -> dict[str, str]:
+    """Of each column its name in the files, where the log maps columns to names or to numbers; else nothing.
+
+    Where it maps to numbers, the files must have the names that belong to them as well.
+
+    Raises:
+        InvalidArgument: a column has no name in the log, or a file has another one.
+    """
+    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mode == "none":
+        return {}
+    if not hasattr(table, "deletion_vectors"):
+        raise InvalidArgument("the Delta table maps its columns, which this deltalake cannot read: install a newer one")
+    told = {field["name"]: field.get("metadata", {}) for field in fields}
+    names = {name: how.get("delta.columnMapping.physicalName") for name, how in told.items()}
+    numbers = {name: how.get("delta.columnMapping.id") for name, how in told.items()}
+    if mode not in ("name", "id") or None in names.values() or None in numbers.values():
+        raise InvalidArgument(
+            f"the Delta table maps its columns by {mode!r} in a way that is not understood: {_REWRITTEN}"
+        )
+    if mode == "id":
+        wanted = {fold(str(names[name])): numbers[name] for name in names}
+        for field in (field for schema in found for field in schema):
+            if (fold(field.name) in wanted or field.number in wanted.values()) and (
+                wanted.get(fold(field.name)) != field.number
+            ):
+                raise InvalidArgument(
+                    f"a file of the Delta table has other names of columns than its log: {_REWRITTEN}"
+                )
+    return {name: str(physical) for name, physical in names.items()}
 
 
 def _files(table: Any, folder: Path, partitions: list[str]) -> dict[str, Constants]:

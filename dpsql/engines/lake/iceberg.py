@@ -1,20 +1,21 @@
 """Iceberg tables as a source: the files of one snapshot, by `pyiceberg`, without an extension of DuckDB.
 
 Columns are found by their field ids, as Iceberg says: a column that was renamed is the same one, and one that was added
-later is NULL in older files. Where a file has a smaller type than the table, DuckDB widens it, which cannot fail. A
-snapshot with delete files is refused.
+later is NULL in older files. Where a file has a smaller type than the table, DuckDB widens it, which cannot fail. Rows
+that delete files delete do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from dpsql.engines.external import Registered, driver
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import Field, schemas
-from dpsql.engines.lake.rows import Reading
+from dpsql.engines.lake.iceberg_files import files_of_snapshot
+from dpsql.engines.lake.rows import DELETED, Reading, check_places
 from dpsql.engines.lake.snapshot import local, registered
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
@@ -57,15 +58,19 @@ class IcebergEngine(LakeEngine):
                 f"snapshot is {snapshot}: the table {relation!r} has no such snapshot, or its expiry removed it"
             )
         scan = table.scan(snapshot_id=snapshot)
-        paths = _paths(scan.plan_files())
+        files = files_of_snapshot(self._cursor, table, int(snapshot), lambda path: local(path, "the snapshot"))
+        paths = list(files)
         fields = scan.projection().fields
         columns = tuple(Column(field.name, _type(field), nullable=not field.required) for field in fields)
         ids = {field.name: int(field.field_id) for field in fields}
         _check_files(schemas(self._cursor, paths) if paths else [], columns, ids, _partition_ids(table))
+        deleted = {path: rows for path, rows in files.items() if rows is not None}
+        if deleted:
+            check_places(ids)
         return registered(
             self._cursor,
-            Reading(columns, ids=ids),
-            {path: {} for path in paths},
+            Reading(columns, ids=ids, deleted=bool(deleted)),
+            {path: {DELETED: deleted[path]} if path in deleted else {} for path in paths},
             address=str(table.metadata.table_uuid),
             relation={"relation": relation} | ({} if catalog is None else {"catalog": catalog}),
             identity=tuple(given.get("identity", ())),
@@ -93,25 +98,6 @@ def _opened(relation: str, catalog: str | None) -> Any:
         raise InvalidArgument(
             f"relation is {relation!r}: there is no such Iceberg table {where} ({type(error).__name__})"
         ) from None
-
-
-def _paths(tasks: Iterable[Any]) -> list[str]:
-    """The files of a snapshot, in order.
-
-    Raises:
-        InvalidArgument: some of its rows are deleted elsewhere, or a file is not Parquet.
-    """
-    found = []
-    for task in tasks:
-        if task.delete_files:
-            raise InvalidArgument(
-                "the snapshot has delete files, so its data files hold deleted rows: rewrite the data files, as by "
-                "CALL system.rewrite_data_files(…) in Spark, and register the table again"
-            )
-        if str(getattr(task.file.file_format, "value", task.file.file_format)).upper() != "PARQUET":
-            raise InvalidArgument("the snapshot has files of another format than Parquet: rewrite them as Parquet")
-        found.append(local(task.file.file_path, "the snapshot"))
-    return sorted(found)
 
 
 def _partition_ids(table: Any) -> set[int]:

@@ -1,8 +1,6 @@
 """Deletion vectors of Delta: which rows of a file its table no longer has. They are read once, and kept in the books.
 
-    file ‖ a bit for each of its rows, 1 where the row is deleted, in base64
-
-    00011001 00001111     of 12 rows, counted from 0, rows 3, 4 and 7 are deleted; no row has the last four bits
+    file  →  the places of its rows that are deleted
 
 The package `deltalake` decodes a vector, but compares it with nothing. So it is checked here: as many rows are deleted
 as the log says, and each is one that the file has. What counts at a pin is what was decoded when the version was
@@ -13,8 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -24,13 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.engines.external import driver
+from dpsql.engines.lake.deleted import bits, lengths
 from dpsql.errors import InvalidArgument
 
 _MENDED: Final = "say REORG TABLE … APPLY (PURGE) in the engine that writes it, and register the table again"
 
 
 def deleted_rows(cursor: duckdb.DuckDBPyConnection, table: Any, folder: Path, paths: Iterable[str]) -> dict[str, str]:
-    """The deleted rows of each file that has some; see `_bits`.
+    """The deleted rows of each file that has some; see `deleted.bits`.
 
     Args:
         cursor: of the host, which reads how many rows a file has.
@@ -47,16 +45,16 @@ def deleted_rows(cursor: duckdb.DuckDBPyConnection, table: Any, folder: Path, pa
         return {}
     if "" in places:
         raise InvalidArgument(f"a deletion vector is of a file that the version does not have: {_MENDED}")
-    stated, lengths = _stated(cursor, table.version(), folder, places), _lengths(cursor, list(places))
+    stated, rows = _stated(cursor, table.version(), folder, places), lengths(cursor, list(places))
     for path, deleted in places.items():
         if len(deleted) != stated.get(path):
             raise InvalidArgument(
                 "a deletion vector of the Delta table deletes another number of rows than its log says, or the log "
                 f"says none: {_MENDED}"
             )
-        if len(deleted) and deleted[-1] >= lengths.get(path, 0):
+        if len(deleted) and deleted[-1] >= rows.get(path, 0):
             raise InvalidArgument(f"a deletion vector deletes rows that its file does not have: {_MENDED}")
-    return {path: _bits(deleted, lengths[path]) for path, deleted in places.items() if len(deleted)}
+    return {path: bits(deleted, rows[path]) for path, deleted in places.items() if len(deleted)}
 
 
 def _decoded(table: Any) -> dict[str, npt.NDArray[np.int64]]:
@@ -81,18 +79,6 @@ def _decoded(table: Any) -> dict[str, npt.NDArray[np.int64]]:
     return places
 
 
-def _bits(places: npt.NDArray[np.int64], length: int) -> str:
-    """A bit for each row, 1 where it is deleted; the last byte is filled with 1.
-
-    >>> _bits(np.array([3, 4, 7]), 12)
-    'GQ8='
-    """
-    bits = np.ones(length + -length % 8, dtype=bool)
-    bits[:length] = False
-    bits[places] = True
-    return b64encode(np.packbits(bits).tobytes()).decode()
-
-
 def _stated(
     cursor: duckdb.DuckDBPyConnection, version: int, folder: Path, paths: Iterable[str]
 ) -> dict[str, int | None]:
@@ -101,7 +87,7 @@ def _stated(
     checkpoints: dict[str, list[Path]] = {}
     for entry in sorted(log.iterdir()):
         number, _, rest = entry.name.partition(".checkpoint.")
-        if rest.endswith("parquet"):  # one file, or several parts
+        if rest:  # one file, or several parts
             checkpoints.setdefault(number, []).append(entry)
     for number in (f"{number:020}" for number in range(version, -1, -1)):
         commit = log / f"{number}.json"
@@ -125,23 +111,27 @@ def _of_commit(commit: Path) -> list[Mapping[str, Any]]:
 
 
 def _of_checkpoint(cursor: duckdb.DuckDBPyConnection, checkpoint: Path) -> list[Mapping[str, Any]]:
-    """The files of a checkpoint, of which older commits may be gone."""
-    sql = "SELECT add.path, add.deletionVector.cardinality FROM read_parquet(?) WHERE add.path IS NOT NULL"
+    """The files of a checkpoint, of which older commits may be gone; some checkpoints name others that have them."""
+    if checkpoint.suffix == ".json":
+        with checkpoint.open(encoding="utf-8") as lines:
+            named = [json.loads(line).get("sidecar") for line in lines if '"sidecar"' in line]
+        others = [sidecar["path"] for sidecar in named if sidecar]
+        adds = _of_commit(checkpoint)
+    else:
+        others = [path for (path,) in _rows_in(cursor, checkpoint, "sidecar.path")]
+        rows = _rows_in(cursor, checkpoint, "add.path, add.deletionVector.cardinality")
+        adds = [{"path": path, "deletionVector": {"cardinality": cardinality}} for path, cardinality in rows]
+    for other in others:
+        adds += _of_checkpoint(cursor, checkpoint.parent / "_sidecars" / unquote(other).rpartition("/")[2])
+    return adds
+
+
+def _rows_in(cursor: duckdb.DuckDBPyConnection, checkpoint: Path, listed: str) -> list[tuple[Any, ...]]:
+    """Fields of those actions of a checkpoint that have the first of them; none where it has no such field."""
+    sql = f"SELECT {listed} FROM read_parquet(?) WHERE {listed.partition(',')[0]} IS NOT NULL"  # noqa: S608
     try:
-        rows = cursor.execute(sql, [str(checkpoint)]).fetchall()
+        return cursor.execute(sql, [str(checkpoint)]).fetchall()
     except duckdb.InterruptException:
         raise
     except duckdb.Error:
         return []
-    return [{"path": path, "deletionVector": {"cardinality": cardinality}} for path, cardinality in rows]
-
-
-def _lengths(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[str, int]:
-    """How many rows each file has, by the name that DuckDB gives it."""
-    try:
-        rows = cursor.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [list(paths)]).fetchall()
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error:
-        return {}
-    return dict(rows)
