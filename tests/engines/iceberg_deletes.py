@@ -29,6 +29,9 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 
+CAN_WRITE = hasattr(DataFile, "from_args")
+"""Whether this pyiceberg has the parts."""
+
 
 class _OfDeletes(ManifestWriterV2):
     def content(self) -> ManifestContent:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import duckdb
 import pyarrow as pa
@@ -28,7 +28,7 @@ from .delta_mapped import first_commit, map_columns
 from .delta_vectors import delete
 from .held_in_duckdb import WithUnits, fill
 from .iceberg_deletes import delete_by_vector, delete_places, paths_of
-from .s3_server import httpfs, s3_server
+from .s3_server import Server, httpfs, s3_server
 
 LONG = 3_000_000
 """Rows."""
@@ -137,10 +137,7 @@ class InBucket(InLake):
 
     def __init__(self, db: dpsql.Database, folder: Path) -> None:
         super().__init__(db, folder)
-        self._server, self._bucket = s3_server(), f"conformance-{next(_numbers)}"
-        self._server.make(self._bucket)
-        db.sql(f"LOAD '{httpfs()}'")
-        db.sql(self._server.secret())
+        self._server, self._bucket = _opened(db)
 
     def _create(self, name: str, schema: pa.Schema) -> None:
         self._places[name] = f"{self._bucket}/table {next(_numbers)}"
@@ -157,6 +154,15 @@ class InBucket(InLake):
         path = f"{self._places[name]}/0.parquet"
         self._server.put(path.replace(" ", "%20"), file.getvalue().to_pybytes())
         return self._with_broken(name, f"s3://{path}", value)
+
+
+def _opened(db: dpsql.Database) -> tuple[Server, str]:
+    """The server, with a new bucket and a secret that opens it."""
+    server, bucket = s3_server(), f"conformance-{next(_numbers)}"
+    server.make(bucket)
+    db.sql(f"LOAD '{httpfs()}'")
+    db.sql(server.secret())
+    return server, bucket
 
 
 class InDelta(InLake):
@@ -177,6 +183,26 @@ class InDelta(InLake):
         import deltalake
 
         return [unquote(path) for path in deltalake.DeltaTable(self._places[name]).file_uris()]
+
+
+class InBucketDelta(InDelta):
+    """Delta tables that are written here, and lie in a bucket."""
+
+    def __init__(self, db: dpsql.Database, folder: Path) -> None:
+        super().__init__(db, folder)
+        self._server, self._bucket = _opened(db)
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        super()._add(name, rows)
+        self._upload(name)
+
+    def _upload(self, name: str) -> str:
+        folder = self._places[name]
+        self._server.put_folder(f"{self._bucket}/{folder.name}", folder)
+        return f"s3://{self._bucket}/{folder.name}"
+
+    def _register(self, name: str) -> None:
+        self._db.source(f'"{name}"', self.engine, relation=self._upload(name))
 
 
 class InDeltaWithVectors(InDelta):
@@ -245,6 +271,27 @@ class InIceberg(InLake):
     def _files(self, name: str) -> list[str]:
         files = self._places[name][0].scan().plan_files()
         return [file.file.file_path.removeprefix("file://") for file in files]
+
+
+class InBucketIceberg(InIceberg):
+    """Iceberg tables in a bucket."""
+
+    def __init__(self, db: dpsql.Database, folder: Path) -> None:
+        super().__init__(db, folder)
+        self._server, bucket = _opened(db)
+        self._catalog.properties.update(warehouse=f"s3://{bucket}", **self._server.for_pyiceberg())
+
+    def failing(self, name: str, value: str) -> Domain:
+        self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
+        self._create(name, pa.schema({"y": pa.string()}))
+        self._add(name, pa.table({"y": ["1"]}))
+        (path,) = self._files(name)
+        broken = pa.array([value.encode() + b"\xff"], pa.binary()).view(pa.string())
+        field = pa.field("y", pa.string(), metadata={"PARQUET:field_id": "1"})
+        file = pa.BufferOutputStream()
+        pq.write_table(pa.table([broken], pa.schema([field])), file)
+        self._server.put(quote(path.removeprefix("s3://")), file.getvalue().to_pybytes())
+        return self._with_broken(name, path, value)
 
 
 class InIcebergWithDeletes(InIceberg):

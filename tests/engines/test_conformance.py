@@ -31,6 +31,8 @@ from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, mar
 from .held_in_duckdb import WithUnits, fill
 from .lakes import (
     InBucket,
+    InBucketDelta,
+    InBucketIceberg,
     InDelta,
     InDeltaWithVectors,
     InIceberg,
@@ -120,7 +122,10 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
 }
 """For each engine, by its name first, where its tables can be."""
 if httpfs():
-    PLACES["parquet, in a bucket"] = partial(lake_place, kind=InBucket, threads=2)
+    in_bucket = {"parquet": InBucket, "delta": InBucketDelta, "iceberg": InBucketIceberg}
+    PLACES |= {
+        f"{engine}, in a bucket": partial(lake_place, kind=kind, threads=2) for engine, kind in in_bucket.items()
+    }
 if iceberg_jar():
     PLACES |= {
         "spark, Iceberg": partial(spark_place, kind=InSparkIceberg),

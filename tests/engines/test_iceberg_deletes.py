@@ -10,8 +10,9 @@ from pyiceberg.manifest import FileFormat
 import dpsql
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from .iceberg_deletes import delete_by_vector, delete_equal, delete_places, paths_of
+from .iceberg_deletes import CAN_WRITE, delete_by_vector, delete_equal, delete_places, paths_of
 
+pytestmark = pytest.mark.skipif(not CAN_WRITE, reason="this pyiceberg has no parts of which a manifest can be made")
 ROWS = pa.table({"kind": ["stays" if place % 3 else "gone" for place in range(300)], "who": list(range(300))})
 GONE = range(0, 300, 3)
 
@@ -140,6 +141,15 @@ def test_a_list_that_is_not_certain_is_refused_and_the_pin_stays(db, table, what
         registered(db, table)
     assert ".parquet" not in str(refused.value)
     assert counts(db) == [200, 400]
+
+
+@pytest.mark.medium
+def test_manifests_that_are_gone_are_said(db, table, tmp_path):
+    for path in tmp_path.rglob("*-m0.avro"):
+        path.unlink()
+    with pytest.raises(InvalidArgument, match=r"manifests .* cannot be read: restore them") as refused:
+        registered(db, table)
+    assert ".avro" not in str(refused.value)
 
 
 @pytest.mark.medium

@@ -429,9 +429,11 @@ def test_delta_features_that_change_the_rows_are_refused(db, tmp_path):
 def iceberg(tmp_path, monkeypatch):
     """A table of a catalog that pyiceberg knows by its name."""
     from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.utils.config import Config
 
     catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
-    monkeypatch.setattr("pyiceberg.catalog.load_catalog", {"prod": catalog}.__getitem__)  # its configuration is global
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/c.db")
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which it reads when it is imported
     catalog.create_namespace("bank")
     table = catalog.create_table("bank.t", schema=TABLE.schema)
     table.append(TABLE)

@@ -14,6 +14,8 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.engines.lake.refusals import refusal_of
+
 
 def bits(places: npt.NDArray[np.int64], length: int) -> str:
     """A bit for each row, 1 where it is deleted; the last byte is filled with 1.
@@ -28,11 +30,17 @@ def bits(places: npt.NDArray[np.int64], length: int) -> str:
 
 
 def lengths(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[str, int]:
-    """How many rows each file has, by the name that DuckDB gives it; nothing where one cannot be read."""
+    """How many rows each file has, by the name that DuckDB gives it; nothing where one cannot be read.
+
+    Raises:
+        BucketRefused: a bucket does not give one.
+    """
     try:
         rows = cursor.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [list(paths)]).fetchall()
     except duckdb.InterruptException:
         raise
-    except duckdb.Error:
+    except duckdb.Error as error:
+        if (refused := refusal_of(error, paths)) is not None:
+            raise refused from None
         return {}
     return dict(rows)

@@ -9,17 +9,25 @@ deletion vector deletes do not count. Where the log maps columns, files have oth
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
+import duckdb
+
 from dpsql.core.names import fold
 from dpsql.engines.external import Registered, driver
+from dpsql.engines.lake.addresses import is_in_bucket, without_keys
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import Field, check_alike, schemas
 from dpsql.engines.lake.rows import DELETED, Reading, check_places, columns_of
 from dpsql.engines.lake.snapshot import Constants, local, registered
+from dpsql.engines.lake.stored import checked_address, copy, copy_log
 from dpsql.engines.lake.vectors import deleted_rows
 from dpsql.engines.source import Column
 from dpsql.errors import DpsqlError, InvalidArgument
@@ -53,13 +61,15 @@ class DeltaEngine(LakeEngine):
         """See `ExternalEngine.register`."""
         relation = given.get("relation")
         if not relation:
-            raise InvalidArgument("relation is missing: give the folder of the Delta table")
-        folder = Path(local(relation, f"relation {relation.partition('?')[0]!r}")).absolute()
-        table = _opened(folder, given.get("snapshot"))
+            raise InvalidArgument("relation is missing: give the folder of the Delta table, or its address in a bucket")
+        with _log_of(self._cursor, relation, given.get("snapshot")) as log:
+            return self._registered(log, _opened(log, given.get("snapshot")), given)
+
+    def _registered(self, log: _Log, table: Any, given: Mapping[str, Any]) -> Registered:
         _check_features(table)
         fields = json.loads(table.schema().to_json())["fields"]
         partitions = list(table.metadata().partition_columns)
-        files = _files(table, folder, partitions)
+        paths, files = _files(table, log, partitions)
         found = schemas(self._cursor, list(files)) if files else []
         mapped = _mapped(table, fields, found)
         union = not check_alike(found)
@@ -73,7 +83,7 @@ class DeltaEngine(LakeEngine):
                 constants.append(field["name"])
             kind = _type(field) if there is None else there.type
             columns.append(Column(field["name"], kind, nullable=bool(field["nullable"])))
-        deleted = deleted_rows(self._cursor, table, folder, files)
+        deleted = deleted_rows(self._cursor, table, log.folder, paths, log.fetch)
         if deleted and DELETED in constants:
             raise InvalidArgument(f"column {DELETED!r} has the name of what dpsql keeps of deletion vectors: rename it")
         if constants or deleted:
@@ -87,25 +97,60 @@ class DeltaEngine(LakeEngine):
                 for path, values in files.items()
             },
             address=str(table.metadata().id),
-            relation={"relation": str(folder)},
+            relation={"relation": log.address},
             identity=tuple(given.get("identity", ())),
             public=f"delta, version {table.version()}",
             version=table.version(),
-            folder=str(folder),
+            folder=log.address,
         )
 
 
-def _opened(folder: Path, version: int | None) -> Any:
+@dataclass(frozen=True)
+class _Log:
+    """Where a table is.
+
+    Attributes:
+        folder: in which deltalake reads its log.
+        address: of its files; the folder, unless they are in a bucket.
+        fetch: brings more of its files into the folder, where they are in a bucket.
+    """
+
+    folder: Path
+    address: str
+    fetch: Callable[[list[str]], None] | None = None
+
+    def path(self, inside: str) -> str:
+        """The name by which DuckDB opens a file, from what the log calls it."""
+        if self.fetch is None:
+            return str(self.folder / local(inside, "the table"))
+        return inside if is_in_bucket(inside) else f"{self.address}/{local(inside, 'the table')}"
+
+
+@contextmanager
+def _log_of(cursor: duckdb.DuckDBPyConnection, relation: str, version: int | None) -> Iterator[_Log]:
+    """The log of a table; that of a bucket is copied, and the copy is removed at the end."""
+    if not is_in_bucket(relation):
+        folder = Path(local(relation, f"relation {without_keys(relation)!r}")).absolute()
+        yield _Log(folder, str(folder))
+        return
+    address = checked_address(relation)
+    with TemporaryDirectory(prefix="dpsql-") as name:
+        folder = Path(name).resolve()
+        copy_log(cursor, address, folder, version)
+        yield _Log(folder, address, partial(copy, cursor, address, folder))
+
+
+def _opened(log: _Log, version: int | None) -> Any:
     """The table at a version, by default the newest."""
     deltalake = driver("deltalake", "delta", "lake")
     try:
-        return deltalake.DeltaTable(folder, version=version)
+        return deltalake.DeltaTable(log.folder, version=version)
     except BaseException as error:  # of its own; what it is written in has errors that are no Exception
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
         at = "" if version is None else f" of version {version}"
         raise InvalidArgument(
-            f"relation is {str(folder)!r}: there is no Delta table{at} that can be read there; old versions are "
+            f"relation is {log.address!r}: there is no Delta table{at} that can be read there; old versions are "
             "vacuumed away"
         ) from None
 
@@ -157,16 +202,19 @@ def _mapped(table: Any, fields: Sequence[Mapping[str, Any]], found: Sequence[Seq
     return {name: str(physical) for name, physical in names.items()}
 
 
-def _files(table: Any, folder: Path, partitions: list[str]) -> dict[str, Constants]:
-    """The files of the version, each with the values of the partition columns."""
+def _files(table: Any, log: _Log, partitions: list[str]) -> tuple[dict[str, str], dict[str, Constants]]:
+    """The files of the version: what DuckDB calls each of the log's folder; and its values of partition columns."""
     actions = table.get_add_actions(flatten=True)
-    paths = actions.column("path").to_pylist()
+    inside = [unquote(path) for path in actions.column("path").to_pylist()]
     values = {name: actions.column(f"partition.{name}").to_pylist() for name in partitions}
+    paths: dict[str, str] = {}
     found: dict[str, Constants] = {}
-    for number, path in sorted(enumerate(paths), key=lambda pair: str(pair[1])):
-        texts = {name: None if listed[number] is None else str(listed[number]) for name, listed in values.items()}
-        found[str(folder / local(unquote(path), "the table"))] = texts
-    return found
+    for number, path in sorted(enumerate(inside), key=lambda pair: pair[1]):
+        paths[str(log.folder / path.removeprefix("file://"))] = log.path(path)
+        found[log.path(path)] = {
+            name: None if listed[number] is None else str(listed[number]) for name, listed in values.items()
+        }
+    return paths, found
 
 
 def _type(field: Mapping[str, Any]) -> str:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from dpsql.engines.external import Registered, driver
+from dpsql.engines.lake.addresses import is_in_bucket, without_keys
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import Field, schemas
 from dpsql.engines.lake.iceberg_files import files_of_snapshot
 from dpsql.engines.lake.rows import DELETED, Reading, check_places
 from dpsql.engines.lake.snapshot import local, registered
+from dpsql.engines.lake.stored import IO, HostIO, checked_address, here, host_io
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -48,7 +50,8 @@ class IcebergEngine(LakeEngine):
         relation, catalog = given.get("relation"), given.get("catalog")
         if not relation:
             raise InvalidArgument("relation is missing: give the table in its catalog, or a file of its metadata")
-        table = _opened(relation, catalog)
+        with host_io(self._cursor) as io:
+            table = _opened(io, relation, catalog)
         snapshot = given.get("snapshot")
         if snapshot is None:
             current = table.current_snapshot()
@@ -58,7 +61,7 @@ class IcebergEngine(LakeEngine):
                 f"snapshot is {snapshot}: the table {relation!r} has no such snapshot, or its expiry removed it"
             )
         scan = table.scan(snapshot_id=snapshot)
-        files = files_of_snapshot(self._cursor, table, int(snapshot), lambda path: local(path, "the snapshot"))
+        files = files_of_snapshot(self._cursor, table, int(snapshot))
         paths = list(files)
         fields = scan.projection().fields
         columns = tuple(Column(field.name, _type(field), nullable=not field.required) for field in fields)
@@ -76,17 +79,19 @@ class IcebergEngine(LakeEngine):
             identity=tuple(given.get("identity", ())),
             public=f"iceberg, snapshot {snapshot}",
             version=int(snapshot),
-            folder=local(table.location(), "the table"),
+            folder=here(table.location().removesuffix("/")),
         )
 
 
-def _opened(relation: str, catalog: str | None) -> Any:
-    """The table, of a catalog of pyiceberg's configuration, or from a file of its metadata."""
+def _opened(io: HostIO, relation: str, catalog: str | None) -> Any:
+    """The table, of a catalog of pyiceberg's configuration, or from a file of its metadata; DuckDB reads its files."""
     try:
         if catalog is not None:
-            return driver("pyiceberg.catalog", "iceberg", "lake").load_catalog(catalog).load_table(relation)
-        path = str(Path(local(relation, f"relation {relation.partition('?')[0]!r}")).absolute())
-        return driver("pyiceberg.table", "iceberg", "lake").StaticTable.from_metadata(path)
+            opened = driver("pyiceberg.catalog", "iceberg", "lake").load_catalog(catalog, **{"py-io-impl": IO})
+            table = opened.load_table(relation)
+            table.io = io  # whatever the table's own properties name
+            return table
+        metadata = _metadata(io, relation)
     except ImportError:
         raise InvalidArgument(f"catalog is {catalog!r}: a package that its kind of catalog needs is missing") from None
     except InvalidArgument:
@@ -98,6 +103,18 @@ def _opened(relation: str, catalog: str | None) -> Any:
         raise InvalidArgument(
             f"relation is {relation!r}: there is no such Iceberg table {where} ({type(error).__name__})"
         ) from None
+    of_none = driver("pyiceberg.catalog.noop", "iceberg", "lake").NoopCatalog("static-table")
+    static = driver("pyiceberg.table", "iceberg", "lake").StaticTable
+    return static(("static-table", relation), metadata, relation, io, of_none)
+
+
+def _metadata(io: HostIO, relation: str) -> Any:
+    """A file of a table's metadata."""
+    if is_in_bucket(relation):
+        path = checked_address(relation)
+    else:
+        path = str(Path(local(relation, f"relation {without_keys(relation)!r}")).absolute())
+    return driver("pyiceberg.serializers", "iceberg", "lake").FromInputFile.table_metadata(io.new_input(path))
 
 
 def _partition_ids(table: Any) -> set[int]:

@@ -10,7 +10,7 @@ it compares every row. So a snapshot in which one may delete something is refuse
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.engines.external import driver
+from dpsql.engines.lake.addresses import check_paths
 from dpsql.engines.lake.deleted import bits, lengths
+from dpsql.engines.lake.refusals import refusal_of
+from dpsql.engines.lake.stored import here
 from dpsql.errors import DpsqlError, InvalidArgument
 
 _Places = npt.NDArray[np.int64]
@@ -42,21 +45,25 @@ class _File:
     partition: tuple[int, tuple[Any, ...]]
 
 
-def files_of_snapshot(
-    cursor: duckdb.DuckDBPyConnection, table: Any, snapshot: int, here: Callable[[str], str]
-) -> dict[str, str | None]:
+def files_of_snapshot(cursor: duckdb.DuckDBPyConnection, table: Any, snapshot: int) -> dict[str, str | None]:
     """The data files of a snapshot in order, as DuckDB calls them, each with its deleted rows; see `deleted.bits`.
 
     Args:
         cursor: of the host, which reads delete files and how many rows a data file has.
         table: of pyiceberg.
         snapshot: of it.
-        here: the name by which DuckDB opens a file, from its address.
 
     Raises:
         InvalidArgument: which rows are deleted is not certain, or a file is not Parquet.
     """
-    entries = _entries(table, snapshot)
+    try:
+        entries = _entries(table, snapshot)
+    except DpsqlError:
+        raise
+    except Exception:  # of pyiceberg's own, and of the disk; they quote paths
+        raise InvalidArgument(
+            "the manifests of the snapshot cannot be read: restore them, or install a newer pyiceberg"
+        ) from None
     data = {file.path: file for file in entries if file.content == 0}
     if len(data) < sum(file.content == 0 for file in entries):
         raise InvalidArgument(f"the snapshot has a file twice: {_MENDED}")
@@ -64,7 +71,7 @@ def files_of_snapshot(
         raise InvalidArgument("the snapshot has files of another format than Parquet: rewrite them as Parquet")
     deletes = [file for file in entries if file.content]
     _check_equality([file for file in deletes if file.content == _EQUALITY], data.values())
-    places = _places(cursor, table, [file for file in deletes if file.content != _EQUALITY], data, here)
+    places = _places(cursor, table, [file for file in deletes if file.content != _EQUALITY], data)
     names = {path: here(path) for path in data}
     rows = lengths(cursor, [names[path] for path in places]) if places else {}
     for path, deleted in places.items():
@@ -108,7 +115,6 @@ def _places(
     table: Any,
     deletes: Sequence[_File],
     data: Mapping[str, _File],
-    here: Callable[[str], str],
 ) -> dict[str, _Places]:
     """The places of deleted rows of each data file that has some, in order."""
     found: dict[str, list[_Places]] = defaultdict(list)
@@ -116,7 +122,7 @@ def _places(
     vectors = {file.path: file for file in deletes if file.format == "PUFFIN"}
     stated = sum(file.rows for file in deletes if file.format == "PUFFIN")
     for delete in (*vectors.values(), *(file for file in deletes if file.format != "PUFFIN")):
-        listed = _of_vectors(table, delete.path) if delete.path in vectors else _of_file(cursor, delete, here)
+        listed = _of_vectors(table, delete.path) if delete.path in vectors else _of_file(cursor, delete)
         for path, places in listed.items():
             if path not in data:
                 if path.rpartition("/")[2] in ends:
@@ -129,7 +135,7 @@ def _places(
     return {path: np.unique(np.concatenate(places)) for path, places in found.items() if sum(map(len, places))}
 
 
-def _of_file(cursor: duckdb.DuckDBPyConnection, delete: _File, here: Callable[[str], str]) -> dict[str, _Places]:
+def _of_file(cursor: duckdb.DuckDBPyConnection, delete: _File) -> dict[str, _Places]:
     """The rows that a file of paths and places lists, by data file.
 
     Raises:
@@ -138,12 +144,14 @@ def _of_file(cursor: duckdb.DuckDBPyConnection, delete: _File, here: Callable[[s
     listed: dict[str, Any] = {}
     if delete.format == "PARQUET":
         sql = "SELECT file_path, list(pos ORDER BY pos) FROM read_parquet(?, hive_partitioning := false) GROUP BY ALL"
+        check_paths([here(delete.path)])
         try:
             listed = dict(cursor.execute(sql, [[here(delete.path)]]).fetchall())
         except duckdb.InterruptException:
             raise
-        except duckdb.Error:
-            listed = {}
+        except duckdb.Error as error:
+            if (refused := refusal_of(error, [delete.path])) is not None:
+                raise refused from None
     if None in listed or sum(map(len, listed.values())) != delete.rows:
         raise InvalidArgument(
             f"a delete file of the snapshot cannot be read, or is not what its manifest says: {_MENDED}"
@@ -167,6 +175,8 @@ def _of_vectors(table: Any, path: str) -> dict[str, _Places]:
             return {name: _numbers(found) for name, found in whole.to_vector().items()}
         decoded = vectors.deletion_vectors_from_puffin_file(whole)
         return {vector.referenced_data_file: _numbers(vector.to_vector()) for vector in decoded}
+    except DpsqlError:
+        raise
     except Exception:  # of pyiceberg's own; they quote paths
         raise InvalidArgument(f"a deletion vector of the snapshot cannot be read: {_MENDED}") from None
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from base64 import b85decode
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 import duckdb
 import numpy as np
@@ -25,36 +27,71 @@ from dpsql.engines.lake.deleted import bits, lengths
 from dpsql.errors import InvalidArgument
 
 _MENDED: Final = "say REORG TABLE … APPLY (PURGE) in the engine that writes it, and register the table again"
+_OF_VECTOR: Final = ("cardinality", "storageType", "pathOrInlineDv")
+_OF_UUID: Final = 20
+"""Digits of a UUID in Z85."""
+_OF_PYTHON: Final = str.maketrans(
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
+)
+"""Digits of Z85, of which the language has no reader before 3.13, to those that it reads."""
 
 
-def deleted_rows(cursor: duckdb.DuckDBPyConnection, table: Any, folder: Path, paths: Iterable[str]) -> dict[str, str]:
-    """The deleted rows of each file that has some; see `deleted.bits`.
+def deleted_rows(
+    cursor: duckdb.DuckDBPyConnection,
+    table: Any,
+    folder: Path,
+    paths: Mapping[str, str],
+    fetch: Callable[[list[str]], None] | None = None,
+) -> dict[str, str]:
+    """The deleted rows of each file that has some, by the name that DuckDB opens; see `deleted.bits`.
 
     Args:
         cursor: of the host, which reads how many rows a file has.
         table: of deltalake, at a version.
-        folder: of the table.
-        paths: of the files of the version.
+        folder: where deltalake reads it.
+        paths: of the files of the version in that folder, each with the name by which DuckDB opens it.
+        fetch: brings files of vectors into the folder, where they are elsewhere.
 
     Raises:
         InvalidArgument: a vector cannot be read, or is not what the log and the file say.
     """
+    if fetch is not None:
+        fetch(_files_of(_stated(cursor, table.version(), folder, paths).values()))
     real = {os.path.realpath(path): path for path in paths}
     places = {real.get(os.path.realpath(path), ""): deleted for path, deleted in _decoded(table).items()}
     if not places:
         return {}
     if "" in places:
         raise InvalidArgument(f"a deletion vector is of a file that the version does not have: {_MENDED}")
-    stated, rows = _stated(cursor, table.version(), folder, places), lengths(cursor, list(places))
+    stated = _stated(cursor, table.version(), folder, places)
+    rows = lengths(cursor, [paths[path] for path in places])
     for path, deleted in places.items():
-        if len(deleted) != stated.get(path):
+        if len(deleted) != (stated.get(path) or {}).get("cardinality"):
             raise InvalidArgument(
                 "a deletion vector of the Delta table deletes another number of rows than its log says, or the log "
                 f"says none: {_MENDED}"
             )
-        if len(deleted) and deleted[-1] >= rows.get(path, 0):
+        if len(deleted) and deleted[-1] >= rows.get(paths[path], 0):
             raise InvalidArgument(f"a deletion vector deletes rows that its file does not have: {_MENDED}")
-    return {path: bits(deleted, rows[path]) for path, deleted in places.items() if len(deleted)}
+    return {paths[path]: bits(deleted, rows[paths[path]]) for path, deleted in places.items() if len(deleted)}
+
+
+def _files_of(vectors: Iterable[Mapping[str, Any] | None]) -> list[str]:
+    """The files of some vectors, below the folder of the table.
+
+    Raises:
+        InvalidArgument: one is elsewhere.
+    """
+    names = set()
+    for vector in vectors:
+        if vector and vector.get("cardinality") is not None and vector["storageType"] != "i":
+            prefix, text = vector["pathOrInlineDv"][:-_OF_UUID], vector["pathOrInlineDv"][-_OF_UUID:]
+            if vector["storageType"] != "u" or not (prefix + "0").isalnum():
+                raise InvalidArgument(f"a deletion vector of the Delta table is at an address of its own: {_MENDED}")
+            name = f"deletion_vector_{UUID(bytes=b85decode(text.translate(_OF_PYTHON)))}.bin"
+            names.add(f"{prefix}/{name}" if prefix else name)
+    return sorted(names)
 
 
 def _decoded(table: Any) -> dict[str, npt.NDArray[np.int64]]:
@@ -81,8 +118,8 @@ def _decoded(table: Any) -> dict[str, npt.NDArray[np.int64]]:
 
 def _stated(
     cursor: duckdb.DuckDBPyConnection, version: int, folder: Path, paths: Iterable[str]
-) -> dict[str, int | None]:
-    """How many rows the log says that the newest vector of each file deletes."""
+) -> dict[str, Mapping[str, Any] | None]:
+    """What the log says of the newest vector of each file."""
     missing, stated, log = set(paths), {}, folder / "_delta_log"
     checkpoints: dict[str, list[Path]] = {}
     for entry in sorted(log.iterdir()):
@@ -98,7 +135,7 @@ def _stated(
             path = str(folder / unquote(add["path"]).removeprefix("file://"))
             if path in missing:
                 missing.remove(path)
-                stated[path] = (add.get("deletionVector") or {}).get("cardinality")
+                stated[path] = add.get("deletionVector")
         if not missing:
             break
     return stated
@@ -119,8 +156,9 @@ def _of_checkpoint(cursor: duckdb.DuckDBPyConnection, checkpoint: Path) -> list[
         adds = _of_commit(checkpoint)
     else:
         others = [path for (path,) in _rows_in(cursor, checkpoint, "sidecar.path")]
-        rows = _rows_in(cursor, checkpoint, "add.path, add.deletionVector.cardinality")
-        adds = [{"path": path, "deletionVector": {"cardinality": cardinality}} for path, cardinality in rows]
+        listed = ", ".join(f"add.deletionVector.{name}" for name in _OF_VECTOR)
+        rows = _rows_in(cursor, checkpoint, f"add.path, {listed}")
+        adds = [{"path": path, "deletionVector": dict(zip(_OF_VECTOR, of, strict=True))} for path, *of in rows]
     for other in others:
         adds += _of_checkpoint(cursor, checkpoint.parent / "_sidecars" / unquote(other).rpartition("/")[2])
     return adds
