@@ -13,13 +13,13 @@ import deltalake
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.utils.config import Config
 
 import dpsql
 from dpsql.errors import DpsqlError, InvalidArgument
 
 from .delta_mapped import checkpoint_of_version_2
 from .delta_vectors import DECLARED, delete
+from .iceberg_catalog import configured
 from .iceberg_deletes import delete_by_vector, delete_places, paths_of
 from .s3_server import MISSING, TOKEN, httpfs, s3_server
 from .test_bucket import AFTER, ANSWERS, CANARIES, READING, declare, rows_of, spent
@@ -285,18 +285,11 @@ def test_what_is_no_table_is_said(db, bucket):
             db.source("visits", engine, relation=f"s3://{bucket}/nothing")
 
 
-def named(monkeypatch, name, **settings):
-    """Let pyiceberg's configuration have a catalog."""
-    for key, value in settings.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__{name.upper()}__{key.upper()}", value)
-    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which it reads when it is imported
-
-
 def test_a_catalog_needs_no_key_of_the_bucket(db, tmp_path, bucket, monkeypatch):
     """DuckDB reads metadata and manifests, so the configuration of the catalog has none."""
     table = iceberg_table(tmp_path, bucket)
     catalog = table.catalog.name
-    named(monkeypatch, catalog, uri=f"sqlite:///{tmp_path}/{catalog}.db")
+    configured(monkeypatch, catalog, uri=f"sqlite:///{tmp_path}/{catalog}.db")
     db.source("visits", "iceberg", catalog=catalog, relation="bank.visits")
     declare(db)
     assert abs(rows_of(db) - 400) < 10
@@ -328,7 +321,7 @@ def test_a_table_of_a_rest_catalog(db, tmp_path, bucket, monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Catalog)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        named(monkeypatch, "web", uri=f"http://127.0.0.1:{server.server_port}", token="canary-of-the-catalog")
+        configured(monkeypatch, "web", uri=f"http://127.0.0.1:{server.server_port}", token="canary-of-the-catalog")
         db.source("visits", "iceberg", catalog="web", relation="bank.visits")
     finally:
         server.shutdown()

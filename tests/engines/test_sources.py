@@ -17,6 +17,8 @@ import pytest
 import dpsql
 from dpsql.errors import BooksError, DpsqlError, InsufficientBudget, Interrupted, InvalidArgument, NotOwner
 
+from .iceberg_catalog import configured
+
 CANARY = "Ms Canary"
 ROWS = (
     "SELECT 18 + i * 7 % 70 AS age, (['F', 'M', NULL])[1 + i % 3] AS sex, i % 11 AS ward, 'p' || i // 3 AS who, "
@@ -429,11 +431,9 @@ def test_delta_features_that_change_the_rows_are_refused(db, tmp_path):
 def iceberg(tmp_path, monkeypatch):
     """A table of a catalog that pyiceberg knows by its name."""
     from pyiceberg.catalog.sql import SqlCatalog
-    from pyiceberg.utils.config import Config
 
     catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
-    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/c.db")
-    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which it reads when it is imported
+    configured(monkeypatch, "prod", uri=f"sqlite:///{tmp_path}/c.db")
     catalog.create_namespace("bank")
     table = catalog.create_table("bank.t", schema=TABLE.schema)
     table.append(TABLE)
