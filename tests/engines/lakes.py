@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import duckdb
 import pyarrow as pa
@@ -24,9 +24,11 @@ from dpsql.engines.external import ExternalEngine
 from dpsql.engines.registry import external
 
 from .conformance import Rows
+from .delta_mapped import first_commit, map_columns
 from .delta_vectors import delete
 from .held_in_duckdb import WithUnits, fill
-from .s3_server import httpfs, s3_server
+from .iceberg_deletes import delete_by_vector, delete_places, paths_of
+from .s3_server import Server, httpfs, s3_server
 
 LONG = 3_000_000
 """Rows."""
@@ -101,7 +103,7 @@ class InLake(WithUnits):
         return Domain(tuple(Attribute(n, "BIGINT", "bins", (), (0, 500, 1000), ("0", "500", "999")) for n in "xy"))
 
     def failing(self, name: str, value: str) -> Domain:
-        field = pa.field("y", pa.string(), metadata={"PARQUET:field_id": "1"})
+        field = pa.field(self._in_files("y"), pa.string(), metadata={"PARQUET:field_id": "1"})
         self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
         self._create(name, pa.schema({"y": pa.string()}))
         self._add(name, pa.table({"y": ["1"]}))
@@ -114,9 +116,13 @@ class InLake(WithUnits):
     def _with_broken(self, name: str, path: str, value: str) -> Domain:
         """Register a table with a file that DuckDB cannot read, in words that have the value."""
         with pytest.raises(duckdb.Error, match=value):  # DuckDB's own words
-            self._db.sql(f"SELECT y FROM read_parquet('{path}')").fetchall()
+            self._db.sql(f"SELECT {self._in_files('y')} FROM read_parquet('{path}')").fetchall()
         self._register(name)
         return Domain((Attribute("y", "VARCHAR", "values", ("1",), nullable=True),))
+
+    def _in_files(self, column: str) -> str:
+        """What the files call the only column of a table."""
+        return column
 
     def _files(self, name: str) -> list[str]:
         return [str(path) for path in self._places[name].glob("*.parquet")]
@@ -131,10 +137,7 @@ class InBucket(InLake):
 
     def __init__(self, db: dpsql.Database, folder: Path) -> None:
         super().__init__(db, folder)
-        self._server, self._bucket = s3_server(), f"conformance-{next(_numbers)}"
-        self._server.make(self._bucket)
-        db.sql(f"LOAD '{httpfs()}'")
-        db.sql(self._server.secret())
+        self._server, self._bucket = _opened(db)
 
     def _create(self, name: str, schema: pa.Schema) -> None:
         self._places[name] = f"{self._bucket}/table {next(_numbers)}"
@@ -151,6 +154,15 @@ class InBucket(InLake):
         path = f"{self._places[name]}/0.parquet"
         self._server.put(path.replace(" ", "%20"), file.getvalue().to_pybytes())
         return self._with_broken(name, f"s3://{path}", value)
+
+
+def _opened(db: dpsql.Database) -> tuple[Server, str]:
+    """The server, with a new bucket and a secret that opens it."""
+    server, bucket = s3_server(), f"conformance-{next(_numbers)}"
+    server.make(bucket)
+    db.sql(f"LOAD '{httpfs()}'")
+    db.sql(server.secret())
+    return server, bucket
 
 
 class InDelta(InLake):
@@ -173,6 +185,26 @@ class InDelta(InLake):
         return [unquote(path) for path in deltalake.DeltaTable(self._places[name]).file_uris()]
 
 
+class InBucketDelta(InDelta):
+    """Delta tables that are written here, and lie in a bucket."""
+
+    def __init__(self, db: dpsql.Database, folder: Path) -> None:
+        super().__init__(db, folder)
+        self._server, self._bucket = _opened(db)
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        super()._add(name, rows)
+        self._upload(name)
+
+    def _upload(self, name: str) -> str:
+        folder = self._places[name]
+        self._server.put_folder(f"{self._bucket}/{folder.name}", folder)
+        return f"s3://{self._bucket}/{folder.name}"
+
+    def _register(self, name: str) -> None:
+        self._db.source(f'"{name}"', self.engine, relation=self._upload(name))
+
+
 class InDeltaWithVectors(InDelta):
     """Delta tables whose files have the first rows of each part twice, the second time deleted by a vector."""
 
@@ -182,6 +214,26 @@ class InDeltaWithVectors(InDelta):
         super()._add(name, rows.take(pa.array(places, pa.int64())))
         if twice:
             delete(self._places[name], range(1, 2 * twice, 2), inline=next(_numbers) % 2 == 0)
+
+
+class InMappedDelta(InDelta):
+    """Delta tables whose files call columns otherwise."""
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        commit = first_commit(self._places[name])
+        if commit.exists():
+            commit.write_text(self._plain[commit])  # deltalake reads a log that maps columns, and writes none
+        files = [f"c{number}" for number in range(rows.num_columns)]
+        super()._add(name, rows.rename_columns(files))
+        self._plain[commit] = commit.read_text()
+        map_columns(self._places[name], dict(zip(files, rows.column_names, strict=True)))
+
+    def _in_files(self, column: str) -> str:
+        return "c0"
+
+    def __init__(self, db: dpsql.Database, folder: Path) -> None:
+        super().__init__(db, folder)
+        self._plain: dict[Path, str] = {}
 
 
 class InIceberg(InLake):
@@ -219,6 +271,40 @@ class InIceberg(InLake):
     def _files(self, name: str) -> list[str]:
         files = self._places[name][0].scan().plan_files()
         return [file.file.file_path.removeprefix("file://") for file in files]
+
+
+class InBucketIceberg(InIceberg):
+    """Iceberg tables in a bucket."""
+
+    def __init__(self, db: dpsql.Database, folder: Path) -> None:
+        super().__init__(db, folder)
+        self._server, bucket = _opened(db)
+        self._catalog.properties.update(warehouse=f"s3://{bucket}", **self._server.for_pyiceberg())
+
+    def failing(self, name: str, value: str) -> Domain:
+        self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
+        self._create(name, pa.schema({"y": pa.string()}))
+        self._add(name, pa.table({"y": ["1"]}))
+        (path,) = self._files(name)
+        broken = pa.array([value.encode() + b"\xff"], pa.binary()).view(pa.string())
+        field = pa.field("y", pa.string(), metadata={"PARQUET:field_id": "1"})
+        file = pa.BufferOutputStream()
+        pq.write_table(pa.table([broken], pa.schema([field])), file)
+        self._server.put(quote(path.removeprefix("s3://")), file.getvalue().to_pybytes())
+        return self._with_broken(name, path, value)
+
+
+class InIcebergWithDeletes(InIceberg):
+    """Iceberg tables whose files have the first rows of each part twice, the second time deleted beside them."""
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        twice = min(len(rows), 1000)
+        places = [*(place for place in range(twice) for _ in range(2)), *range(twice, len(rows))]
+        super()._add(name, rows.take(pa.array(places, pa.int64())))
+        if twice:
+            table, _ = self._places[name]
+            how = delete_places if next(_numbers) % 2 else delete_by_vector
+            how(table, {paths_of(table)[-1]: range(1, 2 * twice, 2)})
 
 
 def _is_enum(column: pa.ChunkedArray) -> bool:

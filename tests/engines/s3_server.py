@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 from urllib.request import Request, urlopen
 
 import duckdb
@@ -67,6 +67,17 @@ class Server:
 
     def get(self, path: str) -> bytes:
         return self._call("GET", f"/{path}")
+
+    def put_folder(self, path: str, folder: Path) -> None:
+        """Write all files of a folder, below a bucket and a key."""
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                self.put(quote(f"{path}/{file.relative_to(folder)}"), file.read_bytes())
+
+    def for_pyiceberg(self) -> dict[str, str]:
+        """Settings with which pyiceberg writes tables."""
+        keys = {"s3.access-key-id": "owner", "s3.secret-access-key": "of the tests", "s3.region": "us-east-1"}
+        return {"s3.endpoint": f"http://{self.endpoint}", **keys}
 
     def delete(self, path: str) -> None:
         self._call("DELETE", f"/{path}")

@@ -76,6 +76,11 @@ def test_what_is_missing_is_named(tmp_path):
     with dpsql.connect(config={"extension_directory": str(tmp_path), "autoinstall_known_extensions": False}) as db:
         with pytest.raises(DpsqlError, match=r"extension httpfs, which is not installed for DuckDB .*INSTALL httpfs"):
             db.source("visits", files="s3://lake/visits/*.parquet")
+        for engine in ("delta", "iceberg"):
+            with pytest.raises(
+                DpsqlError, match=r"extension httpfs, which is not installed for DuckDB .*INSTALL httpfs"
+            ):
+                db.source("visits", engine, relation="s3://lake/visits/1.metadata.json")
         assert db.sql("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'visits'").fetchall() == [(0,)]
 
 

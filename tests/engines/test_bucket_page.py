@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 import dpsql
@@ -18,7 +20,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "bucket.md").read_text(e
 @pytest.mark.medium
 @pytest.mark.skipif(httpfs() is None, reason=MISSING)
 def test_the_page_runs_as_it_is_written(tmp_path):
-    first, second = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    first, delta, second = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     server = s3_server()
     server.make("lake")
     changes = {
@@ -36,6 +38,11 @@ def test_the_page_runs_as_it_is_written(tmp_path):
         for year in (2025, 2026):
             rows = f"SELECT i % 100 AS age FROM range({year - 1925}) r(i)"
             db.sql(f"COPY ({rows}) TO 's3://lake/visits/year={year}/0.parquet'")
+        deltalake.write_deltalake(tmp_path / "stays", pa.table({"age": [40] * 500}))
+        server.put_folder("lake/stays", tmp_path / "stays")
+        db.sql(delta.rpartition("FROM dp_query")[0])
+        ((stays, *_),) = db.sql("FROM dp_query" + delta.rpartition("FROM dp_query")[2]).fetchall()
+        assert abs(stays - 500) < 200
         found = []
         for block in (rest, second):
             for statement in db.connection.extract_statements(block):
@@ -44,7 +51,7 @@ def test_the_page_runs_as_it_is_written(tmp_path):
                     assert [year for year, *_ in rows] == ["2025", "2026"]
                     found.append(rows)
         assert found[0] == found[1]
-        assert rows == [("parquet files",)] * 2
+        assert sorted(rows) == [("delta, version 0",), *[("parquet files",)] * 2]
 
 
 def test_the_page_names_the_schemes_that_are_read():

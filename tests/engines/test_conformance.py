@@ -29,7 +29,18 @@ from dpsql.errors import UnknownName
 
 from .conformance import CASES, PROPERTIES, Place, Rows, Table, known_cases, marginals_of
 from .held_in_duckdb import WithUnits, fill
-from .lakes import InBucket, InDelta, InDeltaWithVectors, InIceberg, InLake, lake_place
+from .lakes import (
+    InBucket,
+    InBucketDelta,
+    InBucketIceberg,
+    InDelta,
+    InDeltaWithVectors,
+    InIceberg,
+    InIcebergWithDeletes,
+    InLake,
+    InMappedDelta,
+    lake_place,
+)
 from .postgres_place import postgres_place
 from .s3_server import httpfs
 from .spark_place import InSpark, InSparkIceberg, InSparkIcebergSql, InSparkSql, spark_place
@@ -100,7 +111,9 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "parquet, 2 threads": partial(lake_place, kind=InLake, threads=2),
     "delta, 2 threads": partial(lake_place, kind=InDelta, threads=2),
     "delta, with vectors": partial(lake_place, kind=InDeltaWithVectors, threads=2),
+    "delta, mapped": partial(lake_place, kind=InMappedDelta, threads=2),
     "iceberg, 2 threads": partial(lake_place, kind=InIceberg, threads=2),
+    "iceberg, with deletes": partial(lake_place, kind=InIcebergWithDeletes, threads=2),
     "postgres": postgres_place,
     "snowflake, its SQL in DuckDB": partial(warehouse_place, name="snowflake"),
     "bigquery, its SQL in DuckDB": partial(warehouse_place, name="bigquery"),
@@ -109,7 +122,10 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
 }
 """For each engine, by its name first, where its tables can be."""
 if httpfs():
-    PLACES["parquet, in a bucket"] = partial(lake_place, kind=InBucket, threads=2)
+    in_bucket = {"parquet": InBucket, "delta": InBucketDelta, "iceberg": InBucketIceberg}
+    PLACES |= {
+        f"{engine}, in a bucket": partial(lake_place, kind=kind, threads=2) for engine, kind in in_bucket.items()
+    }
 if iceberg_jar():
     PLACES |= {
         "spark, Iceberg": partial(spark_place, kind=InSparkIceberg),

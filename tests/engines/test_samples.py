@@ -17,6 +17,8 @@ import pytest
 import dpsql
 from dpsql.errors import DpsqlError, InvalidArgument
 
+from .iceberg_catalog import configured
+
 SCHEMA = pa.schema({"who": pa.string(), "age": pa.int32(), "cost": pa.float64(), "tags": pa.list_(pa.string())})
 SAMPLED = {"sample": 500, "rows": 1000}
 
@@ -85,7 +87,7 @@ def test_a_delete_of_a_row_leaves_all_others_as_they_were_drawn(db, tmp_path, mo
         from pyiceberg.catalog.sql import SqlCatalog
 
         catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
-        monkeypatch.setattr("pyiceberg.catalog.load_catalog", {"prod": catalog}.__getitem__)
+        configured(monkeypatch, "prod", uri=f"sqlite:///{tmp_path}/c.db")
         catalog.create_namespace("bank")
         table = catalog.create_table("bank.t", schema=rows.schema)
         table.append(rows)

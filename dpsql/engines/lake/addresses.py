@@ -29,6 +29,15 @@ def is_in_bucket(path: str) -> bool:
     return path.partition("://")[0].lower() in _SCHEMES and "://" in path
 
 
+def without_keys(address: str) -> str:
+    """An address without the parts in which a key may stand, for texts of errors.
+
+    >>> without_keys("https://user:key@lake/visits?signature=more")
+    'lake/visits'
+    """
+    return address.partition("?")[0].partition("#")[0].rpartition("@")[2]
+
+
 def checked_pattern(pattern: str) -> str:
     """A pattern of files in a bucket, as it was given.
 
@@ -37,11 +46,10 @@ def checked_pattern(pattern: str) -> str:
     """
     address = _ADDRESS.fullmatch(pattern)
     if address is None or _CONTROL.search(pattern) or not _NO_PART.isdisjoint(address["key"].split("/")):
-        shown = pattern.partition("?")[0].partition("#")[0].rpartition("@")[2]
         raise InvalidArgument(
-            f"files is {shown!r}: give scheme://bucket/key, where * stands for any text, without ?, #, parts that "
-            "are empty or dots, and with the scheme in small letters. Keys, tokens "
-            "and endpoints are in a secret of DuckDB's, CREATE SECRET (TYPE s3, …)"
+            f"files is {without_keys(pattern)!r}: give scheme://bucket/key, where * stands for any text, without ?, #, "
+            "parts that are empty or dots, and with the scheme in small letters. Keys, tokens and endpoints are in a "
+            "secret of DuckDB's, CREATE SECRET (TYPE s3, …)"
         )
     return pattern
 

@@ -74,6 +74,25 @@ def listed(cursor: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
     return [path for (path,) in rows]
 
 
+def whole_files(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[str, bytes]:
+    """Small files as a whole, by their paths.
+
+    Raises:
+        BucketRefused: one is not there, or cannot be read.
+        NotParquet: one has an unsafe name.
+        DpsqlError: see `make_ready`.
+    """
+    if not paths:
+        return {}
+    make_ready(cursor)
+    _check_names(paths)
+    with _constant_texts(paths):
+        rows = cursor.execute("SELECT filename, content FROM read_blob(?)", [list(paths)]).fetchall()
+    if sorted(path for path, _ in rows) != sorted(paths):
+        raise NotParquet(_MEANWHILE)
+    return dict(rows)
+
+
 def pinned_there(cursor: duckdb.DuckDBPyConnection, files: Mapping[str, str]) -> list[PinnedFile]:
     """Files as they are now, from their paths and constants.
 

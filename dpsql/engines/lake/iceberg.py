@@ -1,21 +1,24 @@
 """Iceberg tables as a source: the files of one snapshot, by `pyiceberg`, without an extension of DuckDB.
 
 Columns are found by their field ids, as Iceberg says: a column that was renamed is the same one, and one that was added
-later is NULL in older files. Where a file has a smaller type than the table, DuckDB widens it, which cannot fail. A
-snapshot with delete files is refused.
+later is NULL in older files. Where a file has a smaller type than the table, DuckDB widens it, which cannot fail. Rows
+that delete files delete do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from dpsql.engines.external import Registered, driver
+from dpsql.engines.lake.addresses import is_in_bucket, without_keys
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import Field, schemas
-from dpsql.engines.lake.rows import Reading
+from dpsql.engines.lake.iceberg_files import files_of_snapshot
+from dpsql.engines.lake.rows import DELETED, Reading, check_places
 from dpsql.engines.lake.snapshot import local, registered
+from dpsql.engines.lake.stored import IO, HostIO, checked_address, here, host_io
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -47,7 +50,8 @@ class IcebergEngine(LakeEngine):
         relation, catalog = given.get("relation"), given.get("catalog")
         if not relation:
             raise InvalidArgument("relation is missing: give the table in its catalog, or a file of its metadata")
-        table = _opened(relation, catalog)
+        with host_io(self._cursor) as io:
+            table = _opened(io, relation, catalog)
         snapshot = given.get("snapshot")
         if snapshot is None:
             current = table.current_snapshot()
@@ -57,31 +61,37 @@ class IcebergEngine(LakeEngine):
                 f"snapshot is {snapshot}: the table {relation!r} has no such snapshot, or its expiry removed it"
             )
         scan = table.scan(snapshot_id=snapshot)
-        paths = _paths(scan.plan_files())
+        files = files_of_snapshot(self._cursor, table, int(snapshot))
+        paths = list(files)
         fields = scan.projection().fields
         columns = tuple(Column(field.name, _type(field), nullable=not field.required) for field in fields)
         ids = {field.name: int(field.field_id) for field in fields}
         _check_files(schemas(self._cursor, paths) if paths else [], columns, ids, _partition_ids(table))
+        deleted = {path: rows for path, rows in files.items() if rows is not None}
+        if deleted:
+            check_places(ids)
         return registered(
             self._cursor,
-            Reading(columns, ids=ids),
-            {path: {} for path in paths},
+            Reading(columns, ids=ids, deleted=bool(deleted)),
+            {path: {DELETED: deleted[path]} if path in deleted else {} for path in paths},
             address=str(table.metadata.table_uuid),
             relation={"relation": relation} | ({} if catalog is None else {"catalog": catalog}),
             identity=tuple(given.get("identity", ())),
             public=f"iceberg, snapshot {snapshot}",
             version=int(snapshot),
-            folder=local(table.location(), "the table"),
+            folder=here(table.location().removesuffix("/")),
         )
 
 
-def _opened(relation: str, catalog: str | None) -> Any:
-    """The table, of a catalog of pyiceberg's configuration, or from a file of its metadata."""
+def _opened(io: HostIO, relation: str, catalog: str | None) -> Any:
+    """The table, of a catalog of pyiceberg's configuration, or from a file of its metadata; DuckDB reads its files."""
     try:
         if catalog is not None:
-            return driver("pyiceberg.catalog", "iceberg", "lake").load_catalog(catalog).load_table(relation)
-        path = str(Path(local(relation, f"relation {relation.partition('?')[0]!r}")).absolute())
-        return driver("pyiceberg.table", "iceberg", "lake").StaticTable.from_metadata(path)
+            opened = driver("pyiceberg.catalog", "iceberg", "lake").load_catalog(catalog, **{"py-io-impl": IO})
+            table = opened.load_table(relation)
+            table.io = io  # whatever the table's own properties name
+            return table
+        metadata = _metadata(io, relation)
     except ImportError:
         raise InvalidArgument(f"catalog is {catalog!r}: a package that its kind of catalog needs is missing") from None
     except InvalidArgument:
@@ -93,25 +103,18 @@ def _opened(relation: str, catalog: str | None) -> Any:
         raise InvalidArgument(
             f"relation is {relation!r}: there is no such Iceberg table {where} ({type(error).__name__})"
         ) from None
+    of_none = driver("pyiceberg.catalog.noop", "iceberg", "lake").NoopCatalog("static-table")
+    static = driver("pyiceberg.table", "iceberg", "lake").StaticTable
+    return static(("static-table", relation), metadata, relation, io, of_none)
 
 
-def _paths(tasks: Iterable[Any]) -> list[str]:
-    """The files of a snapshot, in order.
-
-    Raises:
-        InvalidArgument: some of its rows are deleted elsewhere, or a file is not Parquet.
-    """
-    found = []
-    for task in tasks:
-        if task.delete_files:
-            raise InvalidArgument(
-                "the snapshot has delete files, so its data files hold deleted rows: rewrite the data files, as by "
-                "CALL system.rewrite_data_files(…) in Spark, and register the table again"
-            )
-        if str(getattr(task.file.file_format, "value", task.file.file_format)).upper() != "PARQUET":
-            raise InvalidArgument("the snapshot has files of another format than Parquet: rewrite them as Parquet")
-        found.append(local(task.file.file_path, "the snapshot"))
-    return sorted(found)
+def _metadata(io: HostIO, relation: str) -> Any:
+    """A file of a table's metadata."""
+    if is_in_bucket(relation):
+        path = checked_address(relation)
+    else:
+        path = str(Path(local(relation, f"relation {without_keys(relation)!r}")).absolute())
+    return driver("pyiceberg.serializers", "iceberg", "lake").FromInputFile.table_metadata(io.new_input(path))
 
 
 def _partition_ids(table: Any) -> set[int]:

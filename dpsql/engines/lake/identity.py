@@ -63,7 +63,7 @@ def _identities(file: PinnedFile) -> list[str]:
 
 def table_in(folder: str) -> str:
     """What a table holds that writes its files into a folder."""
-    return f"{_TABLE}{os.path.realpath(folder)}"
+    return f"{_TABLE}{object_of(folder) if is_in_bucket(folder) else os.path.realpath(folder)}"
 
 
 def held_and_near(holds: Iterable[str], files: Iterable[PinnedFile]) -> tuple[set[str], set[str]]:
@@ -77,9 +77,11 @@ def held_and_near(holds: Iterable[str], files: Iterable[PinnedFile]) -> tuple[se
     tables = {held.removeprefix(_TABLE) for held in holds if held.startswith(_TABLE)}
     if tables:
         return set(), {f"{_FILES}{folder}" for folder in tables}
+    files = list(files)
     own = {str(Path(file.path).parent) for file in files if file.path.startswith("/")}
     real = {Path(os.path.realpath(folder)) for folder in own}
-    folders = {str(above) for folder in real for above in (folder, *folder.parents)}
+    real |= {Path(object_of(file.path)).parent for file in files if is_in_bucket(file.path)}
+    folders = {str(above) for folder in real for above in (folder, *folder.parents) if above != Path()}
     return {f"{_FILES}{folder}" for folder in folders}, {f"{_TABLE}{folder}" for folder in folders}
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import duckdb
 
 from dpsql.engines.external import Registered
-from dpsql.engines.lake.addresses import check_paths, checked_pattern, is_in_bucket, spellings
+from dpsql.engines.lake.addresses import check_paths, checked_pattern, is_in_bucket, spellings, without_keys
 from dpsql.engines.lake.bucket import listed
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import check_alike, hive_values, schemas
@@ -92,4 +92,4 @@ def _absolute(files: Sequence[str] | None) -> list[str]:
 
 
 def _here(pattern: str) -> str:
-    return str(Path(local(pattern, f"files {pattern.partition('?')[0].rpartition('@')[2]!r}")).absolute())
+    return str(Path(local(pattern, f"files {without_keys(pattern)!r}")).absolute())

@@ -45,6 +45,7 @@ class Reading:
         columns: of the source, with their types; those of `constants` are not in the files.
         constants: names of columns whose value is the same in all rows of a file.
         ids: the field id of each column, where columns are found by it; else they are found by name.
+        names: of a column what the files call it, where that is another name.
         union: whether some files lack columns of others.
         empty: whether there are no files.
         deleted: whether some files have rows that do not count, which `DELETED` of their constants lists.
@@ -56,11 +57,12 @@ class Reading:
     union: bool = False
     empty: bool = False
     deleted: bool = False
+    names: dict[str, str] = field(default_factory=dict)
 
     def pinned(self) -> dict[str, Any]:
         """As JSON of a pin."""
         pin = {"constants": list(self.constants), "ids": self.ids, "union": self.union, "empty": self.empty}
-        return {**pin, "deleted": True} if self.deleted else pin
+        return pin | ({"deleted": True} if self.deleted else {}) | ({"names": self.names} if self.names else {})
 
 
 def reading_of(source: Source) -> Reading:
@@ -68,7 +70,7 @@ def reading_of(source: Source) -> Reading:
     assert source.place is not None
     how = source.place.pinned
     flags = {name: bool(how.get(name)) for name in ("union", "empty", "deleted")}
-    return Reading(source.columns, tuple(how["constants"]), dict(how["ids"]), **flags)
+    return Reading(source.columns, tuple(how["constants"]), dict(how["ids"]), names=how.get("names", {}), **flags)
 
 
 @contextmanager
@@ -114,7 +116,7 @@ def _select(name: str, how: Reading) -> str:
         nothing = [f"NULL::{_kind(column)} AS {quote(column.name)}" for column in how.columns]
         return f"SELECT {', '.join(nothing)} WHERE false"
     constants = {column: f"c.v{place} AS {quote(column)}" for place, column in enumerate(how.constants)}
-    shown = ", ".join(constants.get(c.name) or _read(c) for c in how.columns)
+    shown = ", ".join(constants.get(c.name) or _read(c, how) for c in how.columns)
     options = ["hive_partitioning := false"]
     if how.ids:
         fields = (
@@ -133,15 +135,16 @@ def _select(name: str, how: Reading) -> str:
     return f"SELECT {shown} FROM {read}{rest}"  # noqa: S608
 
 
-def _read(column: Column) -> str:
+def _read(column: Column, how: Reading) -> str:
     """A column of the files as the view shows it.
 
     A number that can be NaN goes through TRY, which changes nothing but hides the file's statistics from DuckDB: other
     writers leave NaN out of a row group's largest value, and DuckDB would take `x <= 5` as true for all rows because
     the largest is 3. Then NaN would be in a bin, or not, by what the other rows are, and one row could move many.
     """
-    read = f"p.{quote(column.name)}"
-    return f"TRY({read}) AS {quote(column.name)}" if column.type in ("FLOAT", "DOUBLE") else read
+    read = f"p.{quote(how.names.get(column.name, column.name))}"
+    shown = f"TRY({read})" if column.type in ("FLOAT", "DOUBLE") else read
+    return f"{shown} AS {quote(column.name)}"
 
 
 def _kind(column: Column) -> str:

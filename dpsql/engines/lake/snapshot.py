@@ -38,12 +38,16 @@ def digest_of(files: Iterable[PinnedFile]) -> str:
 
 
 def local(address: str, what: str) -> str:
-    """The path of a file of this machine, from its address.
+    """The path of a file of this machine, from its address, of which Spark writes one with a single slash.
+
+    >>> local("file:///lake/0.parquet", "the table"), local("file:/lake/0.parquet", "the table")
+    ('/lake/0.parquet', '/lake/0.parquet')
 
     Raises:
         InvalidArgument: it is elsewhere.
     """
     path = address.removeprefix("file://")
+    path = path.removeprefix("file:") if path.startswith("file:/") else path
     if "://" in path:
         kind = path.partition("://")[0]
         raise InvalidArgument(

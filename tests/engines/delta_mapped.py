@@ -1,0 +1,93 @@
+"""Delta tables whose log maps columns, and checkpoints of version 2, as Delta's protocol writes them.
+
+No package that the tests use writes them, so the log is changed here, and deltalake reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+
+def change(commit: Path, by: Callable[[dict[str, Any]], None]) -> None:
+    """Change the actions of a commit."""
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        by(action)
+    commit.write_text("\n".join(map(json.dumps, actions)))
+
+
+def declare(action: dict[str, Any], *features: str) -> None:
+    """Let a table have features that readers must know, beside those that it has."""
+    if "protocol" in action:
+        both = {
+            kind: [*(action["protocol"].get(kind) or []), *features] for kind in ("readerFeatures", "writerFeatures")
+        }
+        action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7} | both
+
+
+def first_commit(folder: Path) -> Path:
+    return folder / "_delta_log" / f"{0:020}.json"
+
+
+def map_columns(folder: Path, names: Mapping[str, str], mode: str = "name", **numbers: int) -> None:
+    """Let the log call columns of the files otherwise; those without a name are columns that were dropped.
+
+    Args:
+        folder: of the table.
+        names: of columns in the files, what the table calls them.
+        mode: how they are found.
+        numbers: of columns in the files, where they are not in their order.
+    """
+
+    def mapped(action: dict[str, Any]) -> None:
+        declare(action, "columnMapping")
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            for number, field in enumerate(schema["fields"], 1):
+                physical = field["name"]
+                field["name"] = names.get(physical)
+                field["metadata"] = {
+                    "delta.columnMapping.id": numbers.get(physical, number),
+                    "delta.columnMapping.physicalName": physical,
+                }
+            schema["fields"] = [field for field in schema["fields"] if field["name"] is not None]
+            action["metaData"]["schemaString"] = json.dumps(schema)
+            action["metaData"]["configuration"] |= {"delta.columnMapping.mode": mode}
+            parted = action["metaData"]["partitionColumns"]
+            action["metaData"]["partitionColumns"] = [names[physical] for physical in parted]
+
+    change(first_commit(folder), mapped)
+
+
+def checkpoint_of_version_2(folder: Path, *, sidecars: bool) -> None:
+    """Leave of the log a checkpoint of version 2 and the newest commit, in which no older file is."""
+    log, version = folder / "_delta_log", deltalake.DeltaTable(folder).version()
+    change(first_commit(folder), lambda action: declare(action, "v2Checkpoint"))
+    commits = sorted(log.glob("*.json"))
+    actions = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
+    deltalake.DeltaTable(folder).create_checkpoint()
+    (log / "_last_checkpoint").unlink()
+    whole = log / f"{version:020}.checkpoint.parquet"
+    rows = pq.read_table(whole)
+    whole.unlink()
+    kept: list[dict[str, Any]] = [{"checkpointMetadata": {"version": version}}]
+    kept += [action for action in actions if action.keys() & {"protocol", "metaData"}]
+    if sidecars:
+        (log / "_sidecars").mkdir()
+        sidecar = log / "_sidecars" / f"{uuid.uuid4()}.parquet"
+        pq.write_table(rows.filter(pc.is_valid(rows["add"])).select(["add"]), sidecar)
+        size = sidecar.stat().st_size
+        kept.append({"sidecar": {"path": sidecar.name, "sizeInBytes": size, "modificationTime": 1, "tags": {}}})
+    else:
+        kept += [action for action in actions if "add" in action]
+    (log / f"{version:020}.checkpoint.{uuid.uuid4()}.json").write_text("\n".join(map(json.dumps, kept)))
+    for commit in commits[:-1]:
+        commit.unlink()
