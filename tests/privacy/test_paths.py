@@ -29,6 +29,7 @@ AFTER_THE_CURATOR = {
     "dpsql/release/drawing.py": "draws where in their bins they lie",
     "dpsql/release/unit_drawing.py": "draws rows of tables, of rows of a fitted model",
     "dpsql/release/lending.py": "draws which synthetic rows lend what to others",
+    "dpsql/release/child_rows.py": "draws synthetic rows below synthetic rows, from drawn units",
     "dpsql/release/chains.py": "draws which codes a synthetic row has where nobody lends one that fits",
     "dpsql/evaluation/ruled_rows.py": "draws which declared values are tried first",
     "dpsql/release/replaced_units.py": "draws which synthetic units lend all their rows to others",
