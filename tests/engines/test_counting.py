@@ -143,7 +143,7 @@ def test_the_compiled_answers_equal_numpy(seed):
         level: tuple(map(jnp.asarray, (t.index, t.offset, t.size, t.weight, t.target, np.int32(t.count))))
         for level, t in layout.items()
     }
-    alone = jnp.zeros((0, blocks.width), jnp.float32)  # no columns are joined
+    alone = jnp.zeros((0, blocks.width), jnp.int32), jnp.zeros((0, 1), jnp.float32)  # no columns are joined
     every = np.int32(1), np.int32(0)  # tile, from the first on
     loss, gradient = program._gradient.of(jnp.asarray(p), tiles, ({}, None, None), alone, *every)
     np.testing.assert_allclose(float(loss), expected, rtol=1e-4)
