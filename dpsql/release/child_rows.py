@@ -11,13 +11,15 @@ So a row follows each column above it a little, where hardly any unit is like it
 show what one tells of the other. Of m rows that are as alike each tells τ_m as much: that is the best linear
 prediction from m values that correlate by r.
 
-What is drawn is replaced by a row that some unit has, the most alike one, so rows obey what is allowed of one row.
+What is drawn is replaced by a row that some unit has, alike in the columns that tell most, so rows obey what is
+allowed of one row.
 
 It is made of drawn units only, so it costs no privacy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,9 +29,9 @@ import numpy.typing as npt
 from dpsql.release.lending import LEVELS_OF_OTHERS, Codes, Lenders, information
 
 Floats = npt.NDArray[np.float32]
-_MOST_UNITS: Final = 20_000
-_MOST_WORK: Final = 80_000_000
-"""Units × values that tell × values that are told of one regression: some seconds at most."""
+_MOST_UNITS: Final = 10_000
+_MOST_WORK: Final = 40_000_000
+"""Units × values that tell × values that are told of the regression of one column: about two seconds."""
 _MOST_NUMBERS: Final = 80_000
 _MOST_VALUES: Final = 2000
 _FEWEST_UNITS: Final = 1000
@@ -109,6 +111,7 @@ class ChildRows:
         pool: rows that a drawn one is replaced by, shape (rows, columns).
         places: of the columns above, and of the rows' own.
         generator: of the draws.
+        check: called before each column is learned; it raises where somebody interrupts.
     """
 
     def __init__(
@@ -119,14 +122,15 @@ class ChildRows:
         pool: Codes,
         places: tuple[Places, Places],
         generator: np.random.Generator,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._above, self._own, self._generator = *places, generator
         self._pool = Lenders(pool, pool, LEVELS_OF_OTHERS, generator)
-        if len(rows) > _MOST_UNITS:
-            chosen = generator.choice(len(rows), _MOST_UNITS, replace=False)
-            above, rows, beside = above[chosen], rows[chosen], None if beside is None else beside[chosen]
+        chosen = generator.permutation(len(rows))[:_MOST_UNITS]  # of wide columns only the first are looked at
+        above, rows, beside = above[chosen], rows[chosen], None if beside is None else beside[chosen]
         self._told: list[_Told] = []
         for column in _in_order(above, rows, beside):
+            check()
             self._told.append(self._learnt(column, above, rows, beside))
 
     def draw(self, above: Codes, beside: Floats | None, number: int) -> Codes:
@@ -236,11 +240,15 @@ def _least_squares(shown: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 
 def _alike(one: Codes, other: Codes, size: int) -> float:
-    """The largest correlation of two rows' values of a column, whatever numbers stand for the values."""
+    """The largest correlation of two rows' values of a column, whatever numbers stand for the values.
+
+    By chance alone it is (√k + √k)/√n for k values of n units, which is taken off.
+    """
     joint = np.bincount(one * size + other, minlength=size**2).reshape(size, size) / len(one)
     some = joint.sum(axis=1) * joint.sum(axis=0) > 0
     if some.sum() < 2:
         return 0.0
     joint = joint[some][:, some]
     apart = np.sqrt(np.outer(joint.sum(axis=1), joint.sum(axis=0)))
-    return float(np.linalg.norm(joint / apart - apart, ord=2))
+    by_chance = 2 * np.sqrt(some.sum() / len(one))  # the largest of rows that have nothing in common
+    return max(0.0, float(np.linalg.norm(joint / apart - apart, ord=2)) - by_chance)

@@ -2,7 +2,8 @@
 
     first child     what the unit's own slot says, else drawn as rows above it tell (`dpsql.release.child_rows`)
     second child    likewise, as the first child tells, too
-    later ones      drawn as all children before and rows above tell
+    later ones      drawn as the first eight children and rows above tell; where a column has more than 24 values, or a
+                    value fewer than 100 units, lent by a unit like one of the children before and the rows above
     in order        of a link in order the two that follow each other, and chains from there (`dpsql.release.chains`)
     row of a role   what the unit's own slot says, else lent by a unit whose rows above are like it
     numbers         inside their bins as `dpsql.release.inside_bins` draws, so rows of a table are the sum of them
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +38,14 @@ from dpsql.runtime.progress import Progress
 Codes = npt.NDArray[np.int64]
 _AT_ONCE: Final = 20_000_000
 """Rows of children times values, together: a step that can be interrupted, and needs little memory."""
+
+
+_BORROWED_AT_ONCE: Final = 200_000
+_MOST_BESIDE: Final = 8
+"""Children whose values tell of later ones: what is drawn of what was drawn would be less and less alike."""
+_WIDEST: Final = 24
+"""Values of a column; of more of them no regression learns how alike siblings are."""
+_UNITS_OF_A_VALUE: Final = 100
 
 
 class TooManyRows(Exception):
@@ -228,8 +238,16 @@ class _Drawing:
                 rows[mine[own]], there[mine[own]] = self.own[slot][whose[own]], True
                 owner[mine[own]] = whose[own] if place == 0 else -1
         if not there.all():
-            self._beside(first, second, rows, there, nth, up)
+            if second is None or self._shows_likeness(first):
+                self._beside(first, second, rows, there, nth, up)
+            else:
+                self._borrowed((first, second), rows, there, nth, up, unit)
         return rows, owner, up
+
+    def _shows_likeness(self, slot: int) -> bool:
+        """Whether so many units lend that a regression learns how alike rows are in each column."""
+        widest = 1 + max(int(codes[slot].max(initial=0)) for codes in (self.own, self.lent))
+        return widest <= min(_WIDEST, int(self.lending[slot].sum()) // _UNITS_OF_A_VALUE)
 
     def _beside(
         self, first: int, second: int | None, rows: Codes, there: npt.NDArray[np.bool_], nth: Codes, up: Codes
@@ -247,10 +265,17 @@ class _Drawing:
         seconds = self.lent[first if second is None else second][two]
         places = Places.of(above, lent), Places.of(firsts, seconds)
         pool = np.vstack([firsts, seconds])
-        alone = ChildRows(lines, firsts, None, pool, places, self.generator)
-        if two.any():
+        check = self.progress.check
+
+        @cache  # which of them is needed shows while rows are drawn, and to learn takes seconds
+        def alone() -> ChildRows:
+            return ChildRows(lines, firsts, None, pool, places, self.generator, check)
+
+        @cache
+        def later() -> ChildRows:
             both = np.vstack([self.lent[first][two], seconds]), np.vstack([seconds, self.lent[first][two]])
-            later = ChildRows(np.vstack([lent[two]] * 2), both[0], both[1], pool, places, self.generator)
+            return ChildRows(np.vstack([lent[two]] * 2), both[0], both[1], pool, places, self.generator, check)
+
         ends = np.searchsorted(up, np.arange(len(above) + 1))
         most = _AT_ONCE // max(1, sum(places[1].sizes))
         for start, end in _together(ends, most):
@@ -259,16 +284,47 @@ class _Drawing:
             number = 0
             while True:
                 self.progress.check()
-                step = part[(nth[part] >= number) & (nth[part] < max(1, 2 * number))]
+                until = max(1, 2 * number) if number < _MOST_BESIDE else len(rows)
+                step = part[(nth[part] >= number) & (nth[part] < until)]
                 if not len(step):
                     break
                 wanted = step[~there[step]]
-                if number == 0 or not two.any():
-                    rows[wanted] = alone.draw(above[up[wanted]], None, 0)
-                else:
-                    rows[wanted] = later.draw(above[up[wanted]], before[up[wanted] - start], number)
+                if len(wanted) and (number == 0 or not two.any()):
+                    rows[wanted] = alone().draw(above[up[wanted]], None, 0)
+                elif len(wanted):
+                    rows[wanted] = later().draw(above[up[wanted]], before[up[wanted] - start], number)
+                if number == _MOST_BESIDE:
+                    break
                 np.add.at(before, up[step] - start, places[1].shown(rows[step]))
                 number = max(1, 2 * number)
+
+    def _borrowed(
+        self, slots: tuple[int, int], rows: Codes, there: npt.NDArray[np.bool_], nth: Codes, up: Codes, unit: Codes
+    ) -> None:
+        """Fill the rows that are not there yet with those that alike units have: as many at once as are before them."""
+        first, second = slots
+        upper = self.unit_row.slots[first].above
+        assert upper is not None
+        mine = np.flatnonzero((nth == 0) & ~there)
+        rows[mine], _ = self._firsts(first, up[mine], unit[up[mine]])
+        both, held = self.lending[upper] & self.lending[first] & self.lending[second], second
+        if not both.any():  # of first rows all that is known of a row
+            both, held = self.lending[upper] & self.lending[first], first
+        lenders = Lenders(self._lent_line(first)[both], self._values(held, both), self.levels, self.generator)
+        above, itself = self.lines[self.unit_row.slots[upper].table], None
+        if self.lenders is self.units:
+            itself = np.full(len(self.units) + 1, -1)  # the last place is of rows that are of no unit
+            itself[np.flatnonzero(both)] = np.arange(both.sum())
+        start, last = 1, int(nth.max(initial=0))
+        while start <= last:
+            left = np.flatnonzero((nth >= start) & (nth < 2 * start) & ~there)
+            for place in range(0, len(left), _BORROWED_AT_ONCE):
+                self.progress.check()
+                part = left[place : place + _BORROWED_AT_ONCE]
+                before = part - nth[part] + self.generator.integers(0, start, len(part))
+                wanted = np.hstack([rows[before], above[up[part]]])
+                rows[part] = lenders.lend(wanted, own=None if itself is None else itself[unit[up[part]]])
+            start *= 2
 
     def _in_order(
         self, link: Link, above: Codes, unit: Codes, numbers: Codes, before: Codes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dpsql
 from dpsql.release.child_rows import ChildRows, Places
 
 pytestmark = pytest.mark.medium
@@ -73,3 +74,45 @@ def test_columns_of_many_values_are_left_out_of_what_tells():
     wide = np.hstack([above, np.arange(UNITS)[:, None] % 3_000])
     third = drawn(wide, rows, 2)
     assert abs((third[:, 0] == above[:, 0]).mean() - 0.6) < 0.03
+
+
+def alike_in(parents, children, values, share):
+    """How often two children of a parent have the same value: in the rows, and in synthetic ones nearly without noise."""
+    with dpsql.connect() as db:
+        db.sql(
+            f"CREATE TABLE parents AS SELECT i::INTEGER AS id, ['m', 'f'][1 + i % 2] AS sex FROM range({parents}) r(i)"
+        )
+        home, other = f"hash(id) % {values}", f"hash(id * 77 + k + 5) % {values}"
+        db.sql(
+            f"CREATE TABLE children AS SELECT id, (CASE WHEN hash(id * 1000 + k) % 100 < {share} THEN {home} ELSE {other} "
+            f"END)::INTEGER AS place FROM parents, range({children}) s(k)"
+        )
+        db.protect("parents", epsilon=500.0, delta=1e-9)
+        db.domain("parents", "sex", values=["m", "f"])
+        db.sql(f"CALL dp_link('children', 'parents', key := 'id', \"references\" := 'id', most := {children})")
+        db.domain("children", "place", lower=0, upper=values - 1, bins=values)
+        db.synthesize("parents", 100.0, linked=True, steps=100).to_schema("made")
+        counts = "SELECT id, place, count(*) AS n FROM {} GROUP BY ALL"
+        totals = f"SELECT n, sum(n) OVER (PARTITION BY id) AS total FROM ({counts})"
+        pairs = f"SELECT sum(n * (n - 1)) / sum(n * (total - 1)) FROM ({totals})"
+        return [float(db.sql(pairs.format(name)).fetchall()[0][0]) for name in ("main.children", "made.children")]
+
+
+def test_many_children_of_a_parent_stay_alike():
+    """What is drawn of what was drawn must not end in rows that have nothing in common; they did, and had .5 of it."""
+    real, made = alike_in(600, 24, 5, 60)
+    assert made >= 0.6 * real
+
+
+@pytest.mark.parametrize(("values", "learns"), [(4, True), (20, False), (60, False)])
+def test_a_likeness_is_learned_only_where_units_show_it(values, learns, monkeypatch):
+    """A value of a column has a hundred units, and a column at most 24 values; else rows of alike units are copied."""
+    happened, learned = [], ChildRows.draw
+
+    def noted(rows, *wanted):
+        happened.append("drawn")
+        return learned(rows, *wanted)
+
+    monkeypatch.setattr(ChildRows, "draw", noted)
+    alike_in(600, 6, values, 60)
+    assert bool(happened) == learns

@@ -83,12 +83,13 @@ def test_many_rows_of_a_unit_are_filled_in_few_steps_that_can_be_interrupted(mon
 
     with dpsql.connect() as db:
         visits(db, 60, 600, 5)
+        monkeypatch.setattr(unit_drawing, "_UNITS_OF_A_VALUE", 1)
         monkeypatch.setattr(unit_drawing.ChildRows, "draw", noted_draw)
         monkeypatch.setattr(Quiet, "check", noted_check)
         rows = db.synthesize("visits", 50.0, linked=True, **QUICK).df()
     assert len(rows) > 60 * 500
     drawn = [place for place, what in enumerate(happened) if what == "draw"]
-    assert len(drawn) > 8
+    assert len(drawn) >= 3
     assert all(happened[place - 1] == "check" for place in drawn)
 
 

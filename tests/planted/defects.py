@@ -677,6 +677,7 @@ DEFECTS = (
     Defect("parts of units are shown as parts of rows", "dpsql/release/quality.py", "        if entry.neighbours.whole:", "        if False:", ("tests/linked/test_units_beside.py",)),
     Defect("rows of a unit are drawn without a look at interrupts", "dpsql/release/unit_drawing.py", "                self.progress.check()\n                step", "                step", ("tests/linked/test_units_beside.py",)),
     Defect("many rows beside tell as much as each alone", "dpsql/release/child_rows.py", "                much = 1 / (1 + (number - 1) * told.alike)\n", "                much = 1\n", ("tests/linked/test_child_rows.py",)),
+    Defect("a likeness is learned of too few units", "dpsql/release/unit_drawing.py", "        return widest <= min(_WIDEST,", "        return widest >= 0 or widest <= min(_WIDEST,", ("tests/linked/test_child_rows.py",)),
     Defect("a drawn row is one that no unit has", "dpsql/release/child_rows.py", "        return self._pool.lend(rows)\n", "        return rows\n", ("tests/linked/test_child_rows.py",)),
     Defect("numbers of a regression stand at other values", "dpsql/release/child_rows.py", "            whole[mask] = part\n", "            whole[mask] = part[::-1]\n", ("tests/linked/test_child_rows.py",)),
     Defect("max_rows decides how many rows come out", "dpsql/release/linked_rows.py", "min(bound.rows, SINGLE_OF_UNIT - 1)", "bound.rows", ("tests/linked/test_units_beside.py",)),
