@@ -19,7 +19,7 @@ It is made of drawn units only, so it costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -190,6 +190,21 @@ class ChildRows:
         return _Told(column, always, fitted[0], fitted[1], fitted[2], usual, usually, alike)
 
 
+def together(ends: Codes, most: int) -> Iterator[tuple[int, int]]:
+    """Parents from one to another, in order, that have about so many rows together.
+
+    Args:
+        ends: where the rows of each parent begin, and at last how many rows there are.
+        most: a parent with more rows stands alone.
+    """
+    start = 0
+    while start < len(ends) - 1:
+        end = int(np.searchsorted(ends, ends[start] + most, side="right")) - 1
+        end = min(max(start + 1, end), start + max(1, most))
+        yield start, end
+        start = end
+
+
 def _in_order(above: Codes, rows: Codes, beside: Codes | None) -> list[int]:
     """The columns of rows, those first of which most is told from outside."""
     tells = [sum(information(other, column) for other in above.T) for column in rows.T]
@@ -251,4 +266,4 @@ def _alike(one: Codes, other: Codes, size: int) -> float:
     joint = joint[some][:, some]
     apart = np.sqrt(np.outer(joint.sum(axis=1), joint.sum(axis=0)))
     by_chance = 2 * np.sqrt(some.sum() / len(one))  # the largest of rows that have nothing in common
-    return max(0.0, float(np.linalg.norm(joint / apart - apart, ord=2)) - by_chance)
+    return max(0.0, float(np.linalg.norm(joint / apart - apart, ord=2) - by_chance))

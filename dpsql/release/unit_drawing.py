@@ -13,7 +13,7 @@ Whose child a row is is decided while it is drawn. So keys that are numbered aft
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -21,18 +21,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.constraint import Allowed
-from dpsql.core.domain import Attribute, Domain
 from dpsql.core.tree import Link, Role
-from dpsql.core.unit_row import Below, Slot, UnitRow
+from dpsql.core.unit_row import Below, UnitRow
 from dpsql.errors import DpsqlError
 from dpsql.evaluation.ruled_rows import DrawnTable, Rules
 from dpsql.release.chains import Chains, Pairs, Parents, rising
-from dpsql.release.child_rows import ChildRows, Places
+from dpsql.release.child_rows import ChildRows, Places, together
 from dpsql.release.drawing import coded
 from dpsql.release.lending import LEVELS, LEVELS_OF_OTHERS, Lenders
 from dpsql.release.replaced_units import replaced, roots_of
 from dpsql.release.rule_drawing import Drawn, RuleDrawing
+from dpsql.release.unit_slots import any_values, slots_of
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
@@ -144,8 +143,8 @@ class _Drawing:
 
     def __post_init__(self) -> None:
         self.stuck = np.zeros(len(self.units), bool)
-        self.own, self.there = _slots_of(self.unit_row, self.units)
-        self.lent, self.lending = _slots_of(self.unit_row, self.lenders)
+        self.own, self.there = slots_of(self.unit_row, self.units)
+        self.lent, self.lending = slots_of(self.unit_row, self.lenders)
 
     def grow(self, table: str, rows: Codes, unit: Codes, up: Codes | None, role: Codes) -> None:
         """Keep the rows of a table, and draw those below.
@@ -278,7 +277,7 @@ class _Drawing:
 
         ends = np.searchsorted(up, np.arange(len(above) + 1))
         most = _AT_ONCE // max(1, sum(places[1].sizes))
-        for start, end in _together(ends, most):
+        for start, end in together(ends, most):
             part = np.arange(ends[start], ends[end])
             before = np.zeros((end - start, sum(places[1].sizes)), np.float32)
             number = 0
@@ -387,52 +386,4 @@ class _Drawing:
             return self.lent[slot][units]
         held = self.unit_row.slots[slot]
         rules = self.rules[held.table][held.role]
-        return _any_values(self.unit_row, held, self.own[slot], rules, self.generator)
-
-
-def _together(ends: Codes, most: int) -> Iterator[tuple[int, int]]:
-    """Parents from one to another, in order, that have about so many rows together.
-
-    Args:
-        ends: where the rows of each parent begin, and at last how many rows there are.
-        most: a parent with more rows stands alone.
-    """
-    start = 0
-    while start < len(ends) - 1:
-        end = int(np.searchsorted(ends, ends[start] + most, side="right")) - 1
-        end = min(max(start + 1, end), start + max(1, most))
-        yield start, end
-        start = end
-
-
-def _slots_of(unit_row: UnitRow, units: Codes) -> tuple[list[Codes], list[npt.NDArray[np.bool_]]]:
-    """For each slot the codes of its table's columns and numbers, and which units have it whole."""
-    own, there = [], []
-    for place in unit_row.places:
-        attributes, codes = unit_row.domain.attributes[place], units[:, place]
-        absent = np.array([-1 if a.absent_code is None else a.absent_code for a in attributes])
-        there.append((codes != absent).all(axis=1))
-        own.append(codes - ((codes > absent) & (absent >= 0)))
-    return own, there
-
-
-def _any_values(
-    unit_row: UnitRow, slot: Slot, own: Codes, rules: Sequence[Allowed], generator: np.random.Generator
-) -> Codes:
-    """Codes of a table's columns, each drawn by itself among those that are declared, or with those it is tied to."""
-    domain: Domain = unit_row.extended(slot.table)
-    count = max(1, min(len(own), 1_000))
-    columns = [generator.integers(0, _declared(attribute), count) for attribute in domain]
-    for part in rules:
-        places = [domain.names.index(name) for name in part.clique]
-        regular = [_declared(domain.attributes[place]) for place in places]
-        tuples = part.codes[(part.codes < regular).all(axis=1)]
-        tuples = tuples if len(tuples) else part.codes
-        drawn = tuples[generator.integers(0, len(tuples), count)]
-        for place, codes in zip(places, drawn.T, strict=True):
-            columns[place] = codes
-    return np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int64)
-
-
-def _declared(attribute: Attribute) -> int:
-    return max(1, attribute.regular)
+        return any_values(self.unit_row, held, self.own[slot], rules, self.generator)

@@ -27,6 +27,7 @@ UNTRUSTED = next(c["source_modules"] for c in CONTRACTS if c["name"].startswith(
 AFTER_THE_CURATOR = {
     "dpsql/release/synthesis.py": "draws the rows of a fitted model",
     "dpsql/release/drawing.py": "draws where in their bins they lie",
+    "dpsql/release/unit_slots.py": "draws declared values where no unit has any",
     "dpsql/release/unit_drawing.py": "draws rows of tables, of rows of a fitted model",
     "dpsql/release/lending.py": "draws which synthetic rows lend what to others",
     "dpsql/release/child_rows.py": "draws synthetic rows below synthetic rows, from drawn units",

@@ -189,7 +189,7 @@ class _Fitting:
     def fit(self, pull: float) -> Fit:
         """Fit all, with a weaker pull while it is too strong, and polish where that is asked for."""
         settings = self._settings
-        cells = sum(one.cells for one in self._lines.values()) + len(self._functionals.target)
+        cells = sum(self._lines[self._views.target(m).clique].cells for m in self._used) + len(self._functionals.target)
         most = _ONLY_NOISE + 3 * math.sqrt(2 / max(cells, 1))
         again = (max(1, settings.steps // 2), settings.rate, settings.thinned)
         plan = [(settings.steps, settings.rate, settings.thinned), *[again] * (_ATTEMPTS - 1)]

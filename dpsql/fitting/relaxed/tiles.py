@@ -111,7 +111,7 @@ def _used(blocks: Blocks, stacks: Mapping[int, Sequence[tuple[Any, Any, float]]]
 
 
 def _possible(measurements: Sequence[Target]) -> list[tuple[int, int]]:
-    """The same of all lines along any attribute: which are fitted is noise, and each release would compile anew."""
+    """The same of all lines along any attribute: which are fitted is noise, and so would the classes be."""
     cells = ((size, len(one.values)) for one in measurements for size in one.shape)
     return [(size, -(-count // size // TILE_ROWS)) for size, count in cells]
 

@@ -85,7 +85,7 @@ def test_tiles_hold_the_lines_and_nothing_else(domain, measured):
         np.testing.assert_allclose(held, along[chosen.fitted], rtol=1e-5)
 
 
-def test_the_next_release_finds_the_program_of_this_one():
+def test_size_classes_do_not_follow_from_noise():
     """Size classes follow from the columns, and not from the lines that noise lets stand out."""
     sizes, names = (40, 90, 8), ("a", "b", "c")
     triple = Target(names, sizes, np.zeros(np.prod(sizes)), 1.0)
