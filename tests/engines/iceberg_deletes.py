@@ -51,6 +51,23 @@ def paths_of(table: Any) -> list[str]:
     return [entry.data_file.file_path for entry in sorted(found, key=lambda entry: entry.sequence_number)]
 
 
+def add_file(table: Any, path: str, rows: int) -> None:
+    """Let the manifests list one data file more."""
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=rows,
+        file_size_in_bytes=1000,
+        **{of: {} for of in ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")},
+        lower_bounds={},
+        upper_bounds={},
+    )
+    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+
+
 def delete_places(table: Any, places: Mapping[str, Sequence[int]], **wrong: Any) -> None:
     """Delete rows by a file of paths and places, in a new snapshot."""
     rows = [(path, place) for path, listed in places.items() for place in sorted(listed)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -10,7 +12,7 @@ from pyiceberg.manifest import FileFormat
 import dpsql
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from .iceberg_deletes import CAN_WRITE, delete_by_vector, delete_equal, delete_places, paths_of
+from .iceberg_deletes import CAN_WRITE, add_file, delete_by_vector, delete_equal, delete_places, paths_of
 
 pytestmark = pytest.mark.skipif(not CAN_WRITE, reason="this pyiceberg has no parts of which a manifest can be made")
 ROWS = pa.table({"kind": ["stays" if place % 3 else "gone" for place in range(300)], "who": list(range(300))})
@@ -83,6 +85,29 @@ def test_lists_of_several_snapshots_add_up(db, table):
 
 
 @pytest.mark.medium
+def test_a_list_names_a_file_by_whatever_spelling(db, table, tmp_path):
+    """By another scheme, or a link; what it says of a file that is gone does not matter."""
+    first, second = paths_of(table)
+    (tmp_path / "link").symlink_to(tmp_path / "w")
+    gone = first.replace("/data/", "/data/old/")
+    delete_places(table, {first.replace("file://", "file:"): GONE, gone: GONE})
+    delete_places(table, {second.replace("/w/", "/link/"): GONE})
+    registered(db, table)
+    declare(db)
+    assert counts(db) == [0, 400]
+
+
+@pytest.mark.medium
+def test_a_file_counts_once(db, table):
+    """By a link, too, which a manifest may list."""
+    first = paths_of(table)[0].removeprefix("file://")
+    Path(f"{first}.link").hardlink_to(first)
+    add_file(table, f"file://{first}.link", 300)
+    with pytest.raises(InvalidArgument, match="two of the paths lead to one file"):
+        registered(db, table)
+
+
+@pytest.mark.medium
 def test_a_sample_has_no_deleted_row(db, table):
     delete_places(table, dict.fromkeys(paths_of(table), GONE))
     registered(db, table, sample=400, rows=401)
@@ -103,7 +128,7 @@ def test_equality_deletes_are_refused_until_no_row_can_be_meant(db, table):
 
 
 def _other_address(table):
-    delete_places(table, {paths_of(table)[0].replace("file://", "file:"): GONE})
+    delete_places(table, {f"file:///elsewhere/{paths_of(table)[0].rpartition('/')[2]}": GONE})
 
 
 def _moved(table):

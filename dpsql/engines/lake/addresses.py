@@ -77,6 +77,18 @@ def object_of(path: str) -> str:
     return f"{bucket.lower()}/{unquote(key)}"
 
 
+def store_of(path: str) -> tuple[str, str]:
+    """The kind of store that a path leads to, and its bucket; both are empty for a file of this machine.
+
+    >>> store_of("s3a://lake/visits/0.parquet"), store_of("/lake/0.parquet")
+    (('s3', 'lake'), ('', ''))
+    """
+    if not is_in_bucket(path):
+        return "", ""
+    scheme, _, rest = path.partition("://")
+    return _SCHEMES[scheme.lower()][0], rest.partition("/")[0]
+
+
 def fault_of(path: str) -> str | None:
     """What a file's path has, for which DuckDB may open other files, or send a key elsewhere; None for a safe one.
 

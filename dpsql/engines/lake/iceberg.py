@@ -18,7 +18,7 @@ from dpsql.engines.lake.files import Field, schemas
 from dpsql.engines.lake.iceberg_files import files_of_snapshot
 from dpsql.engines.lake.rows import DELETED, Reading, check_places
 from dpsql.engines.lake.snapshot import local, registered
-from dpsql.engines.lake.stored import IO, HostIO, checked_address, here, host_io
+from dpsql.engines.lake.stored import IO, HostIO, checked_address, host_io
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -52,6 +52,10 @@ class IcebergEngine(LakeEngine):
             raise InvalidArgument("relation is missing: give the table in its catalog, or a file of its metadata")
         with host_io(self._cursor) as io:
             table = _opened(io, relation, catalog)
+        if is_in_bucket(table.metadata_location):
+            io.keep_to(table.metadata_location)  # what lies there leads neither to the disk nor to another bucket
+        folder = io.here(table.location().removesuffix("/"))
+        io.keep_to(folder)
         snapshot = given.get("snapshot")
         if snapshot is None:
             current = table.current_snapshot()
@@ -79,7 +83,7 @@ class IcebergEngine(LakeEngine):
             identity=tuple(given.get("identity", ())),
             public=f"iceberg, snapshot {snapshot}",
             version=int(snapshot),
-            folder=here(table.location().removesuffix("/")),
+            folder=folder,
         )
 
 
@@ -88,6 +92,8 @@ def _opened(io: HostIO, relation: str, catalog: str | None) -> Any:
     try:
         if catalog is not None:
             opened = driver("pyiceberg.catalog", "iceberg", "lake").load_catalog(catalog, **{"py-io-impl": IO})
+            # Else a table's own properties may name any class, which pyiceberg imports and makes.
+            opened._load_file_io = lambda *_, **__: io  # noqa: SLF001
             table = opened.load_table(relation)
             table.io = io  # whatever the table's own properties name
             return table

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from dpsql.engines.external import driver
 from dpsql.engines.lake.addresses import check_paths
 from dpsql.engines.lake.deleted import bits, lengths
+from dpsql.engines.lake.identity import normal
 from dpsql.engines.lake.refusals import refusal_of
 from dpsql.engines.lake.stored import here
 from dpsql.errors import DpsqlError, InvalidArgument
@@ -64,7 +65,7 @@ def files_of_snapshot(cursor: duckdb.DuckDBPyConnection, table: Any, snapshot: i
         raise InvalidArgument(
             "the manifests of the snapshot cannot be read: restore them, or install a newer pyiceberg"
         ) from None
-    data = {file.path: file for file in entries if file.content == 0}
+    data = {normal(table.io.here(file.path)): file for file in entries if file.content == 0}
     if len(data) < sum(file.content == 0 for file in entries):
         raise InvalidArgument(f"the snapshot has a file twice: {_MENDED}")
     if any(file.format != "PARQUET" for file in data.values()):
@@ -72,7 +73,7 @@ def files_of_snapshot(cursor: duckdb.DuckDBPyConnection, table: Any, snapshot: i
     deletes = [file for file in entries if file.content]
     _check_equality([file for file in deletes if file.content == _EQUALITY], data.values())
     places = _places(cursor, table, [file for file in deletes if file.content != _EQUALITY], data)
-    names = {path: here(path) for path in data}
+    names = {path: table.io.here(file.path) for path, file in data.items()}
     rows = lengths(cursor, [names[path] for path in places]) if places else {}
     for path, deleted in places.items():
         if deleted[0] < 0 or deleted[-1] >= rows.get(names[path], 0):
@@ -118,14 +119,15 @@ def _places(
 ) -> dict[str, _Places]:
     """The places of deleted rows of each data file that has some, in order."""
     found: dict[str, list[_Places]] = defaultdict(list)
-    ends = {path.rpartition("/")[2] for path in data}
+    ends, folder = {path.rpartition("/")[2] for path in data}, normal(here(table.location()))
     vectors = {file.path: file for file in deletes if file.format == "PUFFIN"}
     stated = sum(file.rows for file in deletes if file.format == "PUFFIN")
     for delete in (*vectors.values(), *(file for file in deletes if file.format != "PUFFIN")):
-        listed = _of_vectors(table, delete.path) if delete.path in vectors else _of_file(cursor, delete)
-        for path, places in listed.items():
-            if path not in data:
-                if path.rpartition("/")[2] in ends:
+        listed = _of_vectors(table, delete.path) if delete.path in vectors else _of_file(cursor, table, delete)
+        for address, places in listed.items():
+            path = _normal(address)
+            if path not in data:  # a file that is gone, or one by an address of before the table was moved
+                if path.rpartition("/")[2] in ends and not path.startswith(f"{folder.rstrip('/')}/"):
                     raise InvalidArgument(f"a delete file names a data file by another address: {_MENDED}")
             elif data[path].newness <= delete.newness:
                 found[path].append(places)
@@ -135,7 +137,15 @@ def _places(
     return {path: np.unique(np.concatenate(places)) for path, places in found.items() if sum(map(len, places))}
 
 
-def _of_file(cursor: duckdb.DuckDBPyConnection, delete: _File) -> dict[str, _Places]:
+def _normal(address: str) -> str:
+    """What an address shares with others of its file; itself, where it leads to no file that is read."""
+    try:
+        return normal(here(address))
+    except InvalidArgument:
+        return address
+
+
+def _of_file(cursor: duckdb.DuckDBPyConnection, table: Any, delete: _File) -> dict[str, _Places]:
     """The rows that a file of paths and places lists, by data file.
 
     Raises:
@@ -144,13 +154,14 @@ def _of_file(cursor: duckdb.DuckDBPyConnection, delete: _File) -> dict[str, _Pla
     listed: dict[str, Any] = {}
     if delete.format == "PARQUET":
         sql = "SELECT file_path, list(pos ORDER BY pos) FROM read_parquet(?, hive_partitioning := false) GROUP BY ALL"
-        check_paths([here(delete.path)])
+        path = table.io.here(delete.path)
+        check_paths([path])
         try:
-            listed = dict(cursor.execute(sql, [[here(delete.path)]]).fetchall())
+            listed = dict(cursor.execute(sql, [[path]]).fetchall())
         except duckdb.InterruptException:
             raise
         except duckdb.Error as error:
-            if (refused := refusal_of(error, [delete.path])) is not None:
+            if (refused := refusal_of(error, [path])) is not None:
                 raise refused from None
     if None in listed or sum(map(len, listed.values())) != delete.rows:
         raise InvalidArgument(
