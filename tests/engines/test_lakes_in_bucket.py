@@ -17,7 +17,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 import dpsql
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from .delta_mapped import checkpoint_of_version_2
+from .delta_mapped import checkpoint_of_version_2, classic_checkpoint
 from .delta_vectors import DECLARED, delete
 from .iceberg_catalog import configured
 from .iceberg_deletes import add_file, delete_by_vector, delete_places, paths_of
@@ -188,10 +188,23 @@ def _vectors(folder):
     delete(folder, range(0, 200, 2))
 
 
+def _classic(folder):
+    """A checkpoint of version 2 that is called as those of version 1, with its files in others."""
+    checkpoint_of_version_2(folder, sidecars=True)
+    log = folder / "_delta_log"
+    (whole,) = log.glob("*.checkpoint.*.json")
+    actions = _actions_of(whole)
+    (sidecar,) = (log / "_sidecars").iterdir()
+    name = f"{whole.name.partition('.')[0]}.checkpoint.parquet"
+    classic_checkpoint(actions, sidecar, log / name)
+    whole.unlink()
+
+
 CHANGES = {
     "vectors": ("delta", _vectors, 300),
     "vectors in the log": ("delta", lambda folder: delete(folder, range(0, 200, 2), inline=True), 300),
     "vectors and sidecars": ("delta", lambda f: (_vectors(f), checkpoint_of_version_2(f, sidecars=True)), 300),
+    "a classic name, and sidecars": ("delta", lambda f: (_vectors(f), _classic(f)), 300),
     "checkpoint in JSON": ("delta", lambda folder: checkpoint_of_version_2(folder, sidecars=False), 400),
     "places": ("iceberg", lambda table: delete_places(table, {paths_of(table)[0]: range(0, 200, 2)}), 300),
     "Iceberg's vectors": (

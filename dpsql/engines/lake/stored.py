@@ -72,7 +72,7 @@ def copy_log(cursor: duckdb.DuckDBPyConnection, address: str, folder: Path, vers
     log = f"{address}/_delta_log"
     names = [path.rpartition("/")[2] for path in listed(cursor, f"{log}/*")]
     chosen = chosen_names(names, version)
-    if any("checkpoint" in name and (name.endswith(".json") or name.count(".") == 3) for name in chosen):
+    if any("checkpoint" in name for name in chosen):  # each may have others, by whatever name
         others = listed(cursor, f"{log}/_sidecars/*")
         chosen += [f"_sidecars/{path.rpartition('/')[2]}" for path in others if path.endswith(".parquet")]
     copy(cursor, log, folder / "_delta_log", chosen)
