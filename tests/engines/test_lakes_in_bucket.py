@@ -361,6 +361,14 @@ def test_files_that_a_table_wrote_anew_are_its_rows(db, tmp_path, bucket):
         ("iceberg", "s3://lake/1.metadata.json#canary", "CREATE SECRET"),
         ("iceberg", "s3://lake/[1].metadata.json", "the name of a table has no"),
         ("iceberg", "az://lake/1.metadata.json?sig=canary", "reads files of this machine"),
+        ("delta", "https://user:can?ary-canary@lake/visits", "so say s3://bucket/key"),
+        ("delta", "/tmp/nowhere?token=canary", "no Delta table"),
+        ("delta", "/tmp/nowhere?token=can@canary", "no Delta table"),
+        ("delta", "az://lake/visits;AccountKey=canary", "reads files of this machine"),
+        ("delta", "s3:/canary:canary@lake/visits", "no Delta table"),
+        ("delta", "x?canary://lake", "reads files of this machine"),
+        ("iceberg", "/tmp/1.metadata.json;token=canary", "no such Iceberg table"),
+        ("iceberg", "s3:/canary:canary@lake/1.metadata.json", "no such Iceberg table"),
     ],
 )
 def test_an_address_that_is_none_is_not_repeated(db, engine, relation, says):

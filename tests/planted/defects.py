@@ -285,7 +285,7 @@ DEFECTS = (
     Defect("a hard link is another file", "dpsql/engines/lake/identity.py", "*_node(file.path)]", "]", ("tests/engines/test_same_rows.py",)),
     Defect("a copy is another file", "dpsql/engines/lake/identity.py", 'return [*found, f"{_BYTES}{file.size} {file.footer}"]', "return found", ("tests/engines/test_same_rows.py",)),
     Defect("s3a is another store than s3", "dpsql/engines/lake/addresses.py", '(("s3", "s3a", "s3n"), ', '(("s3",), ("s3a",), ("s3n",), ', ("tests/engines/test_same_rows.py", "tests/engines/test_bucket.py")),
-    Defect("parameters of an address are repeated", "dpsql/engines/lake/addresses.py", 'address.partition("?")[0].partition("#")[0].rpartition("@")[2]', "address", ("tests/engines/test_bucket.py", "tests/engines/test_lakes_in_bucket.py")),
+    Defect("parameters of an address are repeated", "dpsql/engines/lake/addresses.py", '"…" if _PARAMETERS.search(before) else _PARAMETERS.split(rest)[0]', "address", ("tests/engines/test_bucket.py", "tests/engines/test_lakes_in_bucket.py")),
     Defect("a copy in a bucket is another file", "dpsql/engines/lake/identity.py", '[f"{_AS_READ}{file.size} {footer_of(file)}"] if len', '[] if len', ("tests/engines/test_bucket.py",)),
     Defect("a file is not looked at after it was read", "dpsql/engines/lake/engine.py", "        is_other = changed(cursor, files)", "        is_other = False", ("tests/engines/test_sources.py", "tests/engines/test_bucket.py")),
     Defect("settings that hide a new file are taken", "dpsql/engines/lake/bucket.py", "        if str(value).lower() != _SAFE[name].lower():", "        if False:", ("tests/engines/test_bucket.py",)),

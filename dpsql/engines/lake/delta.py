@@ -157,8 +157,8 @@ def _opened(log: _Log, version: int | None) -> Any:
             raise
         at = "" if version is None else f" of version {version}"
         raise InvalidArgument(
-            f"relation is {log.address!r}: there is no Delta table{at} that can be read there; old versions are "
-            "vacuumed away"
+            f"relation is {without_keys(log.address)!r}: there is no Delta table{at} that can be read there; "
+            "old versions are vacuumed away"
         ) from None
 
 

@@ -62,7 +62,8 @@ class IcebergEngine(LakeEngine):
             snapshot = None if current is None else current.snapshot_id
         if snapshot is None or table.snapshot_by_id(snapshot) is None:
             raise InvalidArgument(
-                f"snapshot is {snapshot}: the table {relation!r} has no such snapshot, or its expiry removed it"
+                f"snapshot is {snapshot}: the table {without_keys(relation)!r} has no such snapshot, or its expiry "
+                "removed it"
             )
         scan = table.scan(snapshot_id=snapshot)
         files = files_of_snapshot(self._cursor, table, int(snapshot))
@@ -107,7 +108,7 @@ def _opened(io: HostIO, relation: str, catalog: str | None) -> Any:
             raise
         where = "as a file of metadata" if catalog is None else f"in catalog {catalog!r} of pyiceberg's configuration"
         raise InvalidArgument(
-            f"relation is {relation!r}: there is no such Iceberg table {where} ({type(error).__name__})"
+            f"relation is {without_keys(relation)!r}: there is no such Iceberg table {where} ({type(error).__name__})"
         ) from None
     of_none = driver("pyiceberg.catalog.noop", "iceberg", "lake").NoopCatalog("static-table")
     static = driver("pyiceberg.table", "iceberg", "lake").StaticTable

@@ -50,6 +50,7 @@ def local(address: str, what: str) -> str:
     path = path.removeprefix("file:") if path.startswith("file:/") else path
     if "://" in path:
         kind = path.partition("://")[0]
+        kind = kind if kind.isalnum() else "…"  # it may be behind a key
         raise InvalidArgument(
             f"{what} has files at {kind}://…: {_BY_SECRET if kind in ('http', 'https') else _NOT_HERE}"
         )

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.engines.lake.addresses import checked_pattern, fault_of, is_in_bucket, store_of
+from dpsql.engines.lake.addresses import checked_pattern, fault_of, is_in_bucket, store_of, without_keys
 from dpsql.engines.lake.bucket import listed, whole_files
 from dpsql.engines.lake.snapshot import local
 from dpsql.errors import InvalidArgument
@@ -40,7 +40,8 @@ def checked_address(relation: str) -> str:
     address = checked_pattern(relation.removesuffix("/"))
     if fault_of(address) is not None:
         raise InvalidArgument(
-            f"relation is {address!r}: the name of a table has no ?, * or [, by which DuckDB may read other files"
+            f"relation is {without_keys(address)!r}: the name of a table has no ?, * or [, by which DuckDB may read "
+            "other files"
         )
     return address
 
