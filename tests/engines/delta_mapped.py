@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -91,3 +92,32 @@ def checkpoint_of_version_2(folder: Path, *, sidecars: bool) -> None:
     (log / f"{version:020}.checkpoint.{uuid.uuid4()}.json").write_text("\n".join(map(json.dumps, kept)))
     for commit in commits[:-1]:
         commit.unlink()
+
+
+def classic_checkpoint(actions: list[dict[str, Any]], sidecar: Path, target: Path) -> None:
+    """Write actions of a checkpoint of version 2 as Parquet, where they were in JSON."""
+    text, many = pa.string(), pa.map_(pa.string(), pa.string())
+    of_format = pa.struct({"provider": text, "options": many})
+    types = {
+        "checkpointMetadata": pa.struct({"version": pa.int64()}),
+        "protocol": pa.struct(
+            {"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}
+            | dict.fromkeys(("readerFeatures", "writerFeatures"), pa.list_(text))
+        ),
+        "metaData": pa.struct(
+            {"id": text, "format": of_format, "schemaString": text, "partitionColumns": pa.list_(text)}
+            | {"configuration": many, "createdTime": pa.int64()}
+        ),
+        "sidecar": pa.struct({"path": text, "sizeInBytes": pa.int64(), "modificationTime": pa.int64(), "tags": many}),
+        "add": pq.read_schema(sidecar).field("add").type,
+    }
+    rows = [{name: action.get(name) for name in types} for action in actions]
+    for row in rows:
+        if row["metaData"]:
+            configuration = list(row["metaData"]["configuration"].items())
+            row["metaData"] |= {"format": {"provider": "parquet", "options": []}, "configuration": configuration}
+        if row["sidecar"]:
+            row["sidecar"] |= {"tags": []}
+    pq.write_table(
+        pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in types.items()}), target
+    )

@@ -15,7 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
     DataFile,
     DataFileContent,
     FileFormat,
@@ -29,13 +31,23 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 
-CAN_WRITE = hasattr(DataFile, "from_args")
+CAN_WRITE = hasattr(DataFile, "from_args") and 3 in MANIFEST_ENTRY_SCHEMAS
 """Whether this pyiceberg has the parts."""
 
 
 class _OfDeletes(ManifestWriterV2):
+    """Of version 3, of which pyiceberg writes none."""
+
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES
+
+    @property
+    def version(self) -> Any:
+        return 3
+
+    def new_writer(self) -> AvroOutputFile:
+        schema = self._with_partition(self.version)
+        return AvroOutputFile(self._output_file, schema, "manifest_entry", schema, self._meta)
 
     @property
     def _meta(self) -> dict[str, str]:
@@ -51,35 +63,66 @@ def paths_of(table: Any) -> list[str]:
     return [entry.data_file.file_path for entry in sorted(found, key=lambda entry: entry.sequence_number)]
 
 
+def add_file(table: Any, path: str, rows: int, partition: Record | None = None) -> None:
+    """Let the manifests list one data file more."""
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=partition or Record(),
+        record_count=rows,
+        file_size_in_bytes=1000,
+        **{of: {} for of in ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")},
+        lower_bounds={},
+        upper_bounds={},
+    )
+    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+
+
 def delete_places(table: Any, places: Mapping[str, Sequence[int]], **wrong: Any) -> None:
     """Delete rows by a file of paths and places, in a new snapshot."""
     rows = [(path, place) for path, listed in places.items() for place in sorted(listed)]
     text = pa.field("file_path", pa.string(), metadata={"PARQUET:field_id": "2147483546"})
     number = pa.field("pos", pa.int64(), metadata={"PARQUET:field_id": "2147483545"})
     whole = pa.table([[path for path, _ in rows], [place for _, place in rows]], pa.schema([text, number]))
-    _commit(table, _parquet(table, whole), "parquet", DataFileContent.POSITION_DELETES, len(rows), **wrong)
+    said: dict[str, Any] = {"record_count": len(rows)} | wrong
+    _commit(table, _parquet(table, whole), "parquet", DataFileContent.POSITION_DELETES, **said)
 
 
-def delete_by_vector(table: Any, places: Mapping[str, Sequence[int]], **wrong: Any) -> None:
-    """Delete rows by deletion vectors of version 3, in a new snapshot."""
+def delete_by_vector(table: Any, places: Mapping[str, Sequence[int]], left: Sequence[str] = (), **wrong: Any) -> None:
+    """Delete rows by deletion vectors of version 3 in one file, in a new snapshot.
+
+    Args:
+        table: of which.
+        places: of rows, by data file.
+        left: data files of which the vector is in the file, but in no manifest any more.
+        wrong: what each entry says otherwise; `key` is of the bitmap.
+    """
     from pyroaring import BitMap
 
-    whole, blobs = b"PFA1", []
+    whole, entries, key = b"PFA1", [], wrong.pop("key", 0)
     for path, listed in places.items():
-        data = b"\xd1\xd3\x39\x64" + struct.pack("<qI", 1, 0) + BitMap(listed).serialize()
+        data = b"\xd1\xd3\x39\x64" + struct.pack("<qI", 1, key) + BitMap(listed).serialize()
         blob = struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
-        properties = {"referenced-data-file": path, "cardinality": str(len(listed))}
-        blobs.append(
-            {"type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1, "offset": len(whole)}
-            | {"length": len(blob), "properties": properties}
+        entries.append(
+            {"referenced_data_file": path, "content_offset": len(whole), "content_size_in_bytes": len(blob)}
+            | {"record_count": len(listed)}
         )
         whole += blob
+    blobs = [
+        {"type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1}
+        | {"offset": entry["content_offset"], "length": entry["content_size_in_bytes"]}
+        | {"properties": {"referenced-data-file": path, "cardinality": str(entry["record_count"])}}
+        for path, entry in zip(places, entries, strict=True)
+    ]
     footer = json.dumps({"blobs": blobs}).encode()
     whole += b"PFA1" + footer + struct.pack("<ii", len(footer), 0) + b"PFA1"
-    path = f"{table.location()}/data/{uuid.uuid4()}.puffin"
-    with table.io.new_output(path).create() as file:
+    address = f"{table.location()}/data/{uuid.uuid4()}.puffin"
+    with table.io.new_output(address).create() as file:
         file.write(whole)
-    _commit(table, path, "puffin", DataFileContent.POSITION_DELETES, sum(map(len, places.values())), **wrong)
+    kept = [entry for entry in entries if entry["referenced_data_file"] not in left]
+    _commit(table, address, "puffin", DataFileContent.POSITION_DELETES, *kept, **wrong)
 
 
 def delete_equal(table: Any, name: str, values: pa.Array, **wrong: Any) -> None:
@@ -87,7 +130,8 @@ def delete_equal(table: Any, name: str, values: pa.Array, **wrong: Any) -> None:
     number = table.schema().find_field(name).field_id
     field = pa.field(name, values.type, metadata={"PARQUET:field_id": str(number)})
     path = _parquet(table, pa.table([values], pa.schema([field])))
-    _commit(table, path, "parquet", DataFileContent.EQUALITY_DELETES, len(values), equality_ids=[number], **wrong)
+    said: dict[str, Any] = {"record_count": len(values), "equality_ids": [number]} | wrong
+    _commit(table, path, "parquet", DataFileContent.EQUALITY_DELETES, **said)
 
 
 def _parquet(table: Any, rows: pa.Table) -> str:
@@ -97,18 +141,25 @@ def _parquet(table: Any, rows: pa.Table) -> str:
     return path
 
 
-def _commit(table: Any, path: str, kind: str, content: DataFileContent, rows: int, **wrong: Any) -> None:
-    """A snapshot with one delete file more; `wrong` is what its manifest says otherwise."""
+def _commit(
+    table: Any, path: str, kind: str, content: DataFileContent, *entries: Mapping[str, Any], **said: Any
+) -> None:
+    """A snapshot with one delete file more, which has an entry for each vector; `said` is what all of them say."""
     number = time.time_ns() % 2**62
     before, io = table.current_snapshot(), table.io
-    file = DataFile.from_args(
-        **{"content": content, "file_path": path, "file_format": FileFormat(kind.upper()), "partition": Record()}
-        | {"record_count": rows, "file_size_in_bytes": len(io.new_input(path))}
-        | wrong
-    )
+    files = [
+        DataFile.from_args(
+            _table_format_version=3,
+            **{"content": content, "file_path": path, "file_format": FileFormat(kind.upper()), "partition": Record()}
+            | {"file_size_in_bytes": len(io.new_input(path)), **entry, **said},
+        )
+        for entry in entries or [{}]
+    ]
     output = io.new_output(f"{table.location()}/metadata/{uuid.uuid4()}-m0.avro")
     with _OfDeletes(table.spec(), table.schema(), output, number, "deflate") as manifest:
-        manifest.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=file))
+        for file in files:
+            entry = {"status": ManifestEntryStatus.ADDED, "snapshot_id": number, "data_file": file}
+            manifest.add(ManifestEntry.from_args(_table_format_version=3, **entry))
     newness = table.metadata.last_sequence_number + 1
     listed = f"{table.location()}/metadata/snap-{number}.avro"
     with write_manifest_list(2, io.new_output(listed), number, before.snapshot_id, newness, "deflate") as writer:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import FileFormat
+from pyiceberg.typedef import Record
 
 import dpsql
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from .iceberg_deletes import CAN_WRITE, delete_by_vector, delete_equal, delete_places, paths_of
+from .iceberg_deletes import CAN_WRITE, add_file, delete_by_vector, delete_equal, delete_places, paths_of
 
 pytestmark = pytest.mark.skipif(not CAN_WRITE, reason="this pyiceberg has no parts of which a manifest can be made")
 ROWS = pa.table({"kind": ["stays" if place % 3 else "gone" for place in range(300)], "who": list(range(300))})
@@ -83,6 +87,29 @@ def test_lists_of_several_snapshots_add_up(db, table):
 
 
 @pytest.mark.medium
+def test_a_list_names_a_file_by_whatever_spelling(db, table, tmp_path):
+    """By another scheme, or a link; what it says of a file that is gone does not matter."""
+    first, second = paths_of(table)
+    (tmp_path / "link").symlink_to(tmp_path / "w")
+    gone = first.replace("/data/", "/data/old/")
+    delete_places(table, {first.replace("file://", "file:"): GONE, gone: GONE})
+    delete_places(table, {second.replace("/w/", "/link/"): GONE})
+    registered(db, table)
+    declare(db)
+    assert counts(db) == [0, 400]
+
+
+@pytest.mark.medium
+def test_a_file_counts_once(db, table):
+    """By a link, too, which a manifest may list."""
+    first = paths_of(table)[0].removeprefix("file://")
+    Path(f"{first}.link").hardlink_to(first)
+    add_file(table, f"file://{first}.link", 300)
+    with pytest.raises(InvalidArgument, match="two of the paths lead to one file"):
+        registered(db, table)
+
+
+@pytest.mark.medium
 def test_a_sample_has_no_deleted_row(db, table):
     delete_places(table, dict.fromkeys(paths_of(table), GONE))
     registered(db, table, sample=400, rows=401)
@@ -103,7 +130,7 @@ def test_equality_deletes_are_refused_until_no_row_can_be_meant(db, table):
 
 
 def _other_address(table):
-    delete_places(table, {paths_of(table)[0].replace("file://", "file:"): GONE})
+    delete_places(table, {f"file:///elsewhere/{paths_of(table)[0].rpartition('/')[2]}": GONE})
 
 
 def _moved(table):
@@ -120,6 +147,18 @@ UNSURE = {
     "a vector of fewer rows": (
         lambda table: delete_by_vector(table, {paths_of(table)[0]: GONE}, record_count=101),
         "another number of rows",
+    ),
+    "a vector far above the rows": (
+        lambda table: delete_by_vector(table, {paths_of(table)[0]: GONE}, key=2**31 - 2),
+        "does not have",
+    ),
+    "a vector that is nowhere": (
+        lambda table: delete_by_vector(table, {paths_of(table)[0]: GONE}, content_offset=-5),
+        "vector of the snapshot cannot be read",
+    ),
+    "a vector of no length": (
+        lambda table: delete_by_vector(table, {paths_of(table)[0]: GONE}, content_size_in_bytes=None),
+        "does not say where",
     ),
     "rows that there are not": (lambda table: delete_places(table, {paths_of(table)[0]: [300]}), "does not have"),
     "a row before the first": (lambda table: delete_places(table, {paths_of(table)[0]: [-1]}), "does not have"),
@@ -141,6 +180,91 @@ def test_a_list_that_is_not_certain_is_refused_and_the_pin_stays(db, table, what
         registered(db, table)
     assert ".parquet" not in str(refused.value)
     assert counts(db) == [200, 400]
+
+
+@pytest.mark.medium
+def test_a_vector_that_no_manifest_names_deletes_nothing(db, table):
+    """As Spark leaves it, which writes another vector of one of the files that a puffin has."""
+    first, second = paths_of(table)
+    delete_by_vector(table, {first: GONE, second: range(1, 300)}, left=[second])
+    delete_by_vector(table, {second: GONE})
+    registered(db, table)
+    declare(db)
+    assert counts(db) == [0, 400]
+
+
+@pytest.mark.medium
+def test_two_vectors_that_are_wrong_do_not_make_up_for_each_other(db, table):
+    """Each has another number of rows than its entry says, and the sums are equal."""
+    first, second = paths_of(table)
+    delete_by_vector(table, {first: GONE, second: range(100)}, left=[second], record_count=99)
+    delete_by_vector(table, {second: range(100)}, record_count=101)
+    with pytest.raises(InvalidArgument, match="another number of rows"):
+        registered(db, table)
+
+
+DANGLING = {
+    "a vector": lambda table, first: delete_by_vector(table, {first: GONE}),
+    "another format": lambda table, first: delete_places(table, {first: GONE}, file_format=FileFormat.AVRO),
+    "a list that is gone": lambda table, first: delete_places(table, {first: GONE}, file_path="file:///nowhere"),
+}
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("what", DANGLING)
+def test_lists_of_files_that_are_gone_do_not_matter(db, table, what):
+    """Those that are older than every file, and those that name a file that is gone, are not opened."""
+    DANGLING[what](table, paths_of(table)[0])
+    table.overwrite(ROWS)
+    registered(db, table)
+    if what == "a vector":  # which is newer, but names its file
+        DANGLING[what](table, f"{table.location()}/data/gone.parquet")
+        registered(db, table)
+    declare(db)
+    assert counts(db) == [100, 200]
+
+
+OWN = "canary-of-a-list"
+OTHER_TYPES = {
+    "no place": lambda path: {"file_path": [path, path], "pos": pa.array([None, 1], pa.int64())},
+    "a text": lambda path: {"file_path": [path], "pos": [OWN]},
+    "bytes": lambda path: {"file_path": pa.array([path.encode()], pa.binary()), "pos": [1]},
+    "a part": lambda path: {"file_path": [path], "pos": [1.7]},
+    "NaN": lambda path: {"file_path": [path], "pos": [float("nan")]},
+    "too large": lambda path: {"file_path": [path], "pos": pa.array([2**63 + 5], pa.uint64())},
+    "a list": lambda path: {"file_path": [[path]], "pos": [1]},
+    "no path": lambda path: {"file_path": pa.array([None], pa.string()), "pos": [1]},
+    "no column": lambda path: {"file_path": [path], OWN: [1]},
+}
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("what", OTHER_TYPES)
+def test_a_list_of_other_types_is_refused_in_words(db, table, tmp_path, what):
+    path = paths_of(table)[0]
+    rows = pa.table(OTHER_TYPES[what](path))
+    pq.write_table(rows, tmp_path / "list.parquet")
+    address = f"file://{tmp_path}/list.parquet"
+    delete_places(table, {path: [1]}, file_path=address, record_count=len(rows))
+    with pytest.raises(InvalidArgument, match="not what its manifest says") as refused:
+        registered(db, table)
+    assert OWN not in str(refused.value)
+
+
+@pytest.mark.medium
+def test_equality_deletes_of_the_partition_nan_are_refused(db, tmp_path):
+    """NaN is no other value than NaN."""
+    catalog = SqlCatalog("n", uri=f"sqlite:///{tmp_path}/n.db", warehouse=f"file://{tmp_path}/n")
+    catalog.create_namespace("bank")
+    rows = pa.table({"x": pa.array([float("nan")] * 50), "age": [3] * 50})
+    plain, made = (catalog.create_table(f"bank.{name}", schema=rows.schema) for name in ("plain", "t"))
+    plain.append(rows)
+    with made.update_spec() as change:
+        change.add_identity("x")
+    add_file(made, paths_of(plain)[0], 50, Record(float("nan")))
+    delete_equal(made, "age", pa.array([3]), partition=Record(float("nan")))
+    with pytest.raises(InvalidArgument, match="equality deletes"):
+        registered(db, made)
 
 
 @pytest.mark.medium

@@ -17,10 +17,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 import dpsql
 from dpsql.errors import DpsqlError, InvalidArgument
 
-from .delta_mapped import checkpoint_of_version_2
+from .delta_mapped import checkpoint_of_version_2, classic_checkpoint
 from .delta_vectors import DECLARED, delete
 from .iceberg_catalog import configured
-from .iceberg_deletes import delete_by_vector, delete_places, paths_of
+from .iceberg_deletes import add_file, delete_by_vector, delete_places, paths_of
 from .s3_server import MISSING, TOKEN, httpfs, s3_server
 from .test_bucket import AFTER, ANSWERS, CANARIES, READING, declare, rows_of, spent
 
@@ -188,10 +188,23 @@ def _vectors(folder):
     delete(folder, range(0, 200, 2))
 
 
+def _classic(folder):
+    """A checkpoint of version 2 that is called as those of version 1, with its files in others."""
+    checkpoint_of_version_2(folder, sidecars=True)
+    log = folder / "_delta_log"
+    (whole,) = log.glob("*.checkpoint.*.json")
+    actions = _actions_of(whole)
+    (sidecar,) = (log / "_sidecars").iterdir()
+    name = f"{whole.name.partition('.')[0]}.checkpoint.parquet"
+    classic_checkpoint(actions, sidecar, log / name)
+    whole.unlink()
+
+
 CHANGES = {
     "vectors": ("delta", _vectors, 300),
     "vectors in the log": ("delta", lambda folder: delete(folder, range(0, 200, 2), inline=True), 300),
     "vectors and sidecars": ("delta", lambda f: (_vectors(f), checkpoint_of_version_2(f, sidecars=True)), 300),
+    "a classic name, and sidecars": ("delta", lambda f: (_vectors(f), _classic(f)), 300),
     "checkpoint in JSON": ("delta", lambda folder: checkpoint_of_version_2(folder, sidecars=False), 400),
     "places": ("iceberg", lambda table: delete_places(table, {paths_of(table)[0]: range(0, 200, 2)}), 300),
     "Iceberg's vectors": (
@@ -236,15 +249,92 @@ def test_partitions_of_any_text(db, tmp_path, bucket):
 SPELLINGS = {
     "s3a": lambda made, b, new: {**made, "relation": made["relation"].replace("s3:", "s3a:")},
     "its files": lambda made, b, new: {"files": f"s3://{b}/**/*.parquet"},
-    "its files by s3n": lambda made, b, new: {"files": f"s3n://{b}/*/*.parquet"},
+    "its files by s3n": lambda made, b, new: {"files": f"s3n://{b}/**/*.parquet"},
 }
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_no_spelling_of_a_table_has_a_second_budget(visits, made, bucket, tmp_path, spelling):
     given = SPELLINGS[spelling](made, bucket, tmp_path)
-    with pytest.raises(InvalidArgument, match=r"registered as 'visits' of 'bank' already|there is no such file"):
+    with pytest.raises(InvalidArgument, match="registered as 'visits' of 'bank' already"):
         visits.source("again", **given)
+
+
+def _other_log(spelled):
+    """A log whose second commit names the file of the first one, too."""
+
+    def change(folder):
+        first, second = sorted((folder / "_delta_log").glob("*.json"))
+        (path,) = (action["add"]["path"] for action in _actions_of(first) if "add" in action)
+        actions = _actions_of(second)
+        for action in actions:
+            if "add" in action:
+                action["add"]["path"] = spelled(path, folder.name)
+        second.write_text("\n".join(map(json.dumps, actions)))
+
+    return change
+
+
+def _actions_of(commit):
+    return [json.loads(line) for line in commit.read_text().splitlines()]
+
+
+TWICE = {
+    "s3a": ("delta", lambda b: lambda path, name: f"s3a://{b}/{name}/{path}"),
+    "its address": ("delta", lambda b: lambda path, name: f"s3://{b}/{name}/{path}"),
+    "escapes": ("delta", lambda b: lambda path, name: path.replace("part", "%70art")),
+    "s3a in Iceberg": ("iceberg", lambda b: lambda path: path.replace("s3:", "s3a:")),
+}
+
+
+@pytest.mark.parametrize("how", TWICE)
+def test_a_file_counts_once(db, tmp_path, bucket, how):
+    """By whatever spelling a log or a manifest names it again."""
+    kind, of = TWICE[how]
+    spelled = of(bucket)
+    if kind == "delta":
+        made = delta_of(tmp_path, bucket, _other_log(spelled))
+    else:
+        made = iceberg_of(tmp_path, bucket, lambda table: add_file(table, spelled(paths_of(table)[0]), 200))
+    with pytest.raises(InvalidArgument, match="twice"):
+        db.source("visits", **made)
+
+
+ELSEWHERE = ("file:///dev/null/a.parquet", "/dev/null/a.parquet", "s3://of-another/a.parquet", "http://h/a.parquet")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("address", ELSEWHERE)
+def test_a_table_in_a_bucket_has_files_there_alone(db, tmp_path, bucket, kind, address):
+    """Neither the disk's, which only the owner may read, nor another bucket's."""
+    if kind == "delta":
+        made = delta_of(tmp_path, bucket, _other_log(lambda path, name: address))
+    else:
+        made = iceberg_of(tmp_path, bucket, lambda table: add_file(table, address, 200))
+    with pytest.raises(InvalidArgument, match=r"not in its (own )?bucket|has files at") as refused:
+        db.source("visits", **made)
+    assert "a.parquet" not in str(refused.value)
+
+
+def test_delete_files_of_a_table_in_a_bucket_are_there(db, tmp_path, bucket):
+    gone = f"file://{tmp_path}/deletes.parquet"
+    made = iceberg_of(tmp_path, bucket, lambda table: delete_places(table, {paths_of(table)[0]: [1]}, file_path=gone))
+    with pytest.raises(InvalidArgument, match="not in its own bucket"):
+        db.source("visits", **made)
+
+
+def test_a_table_may_be_the_whole_bucket(db, tmp_path, bucket):
+    """What it holds are the files of later versions as well."""
+    name = f"prod{next(_numbers)}"
+    uri = f"sqlite:///{tmp_path}/{name}.db"
+    catalog = SqlCatalog(name, uri=uri, warehouse=f"s3://{bucket}/w", **s3_server().for_pyiceberg())
+    catalog.create_namespace("bank")
+    table = catalog.create_table("bank.visits", schema=ROWS.schema, location=f"s3://{bucket}")
+    table.append(ROWS)
+    db.source("visits", "iceberg", relation=table.metadata_location)
+    db.sql(f"COPY (FROM range(900) r(age), (SELECT 'F' AS sex)) TO 's3://{bucket}/data/new.parquet' (FORMAT parquet)")
+    with pytest.raises(InvalidArgument, match="registered as 'visits' of 'bank' already"):
+        db.source("again", files=f"s3://{bucket}/data/new.parquet")
 
 
 def test_files_that_a_table_wrote_anew_are_its_rows(db, tmp_path, bucket):
@@ -271,6 +361,14 @@ def test_files_that_a_table_wrote_anew_are_its_rows(db, tmp_path, bucket):
         ("iceberg", "s3://lake/1.metadata.json#canary", "CREATE SECRET"),
         ("iceberg", "s3://lake/[1].metadata.json", "the name of a table has no"),
         ("iceberg", "az://lake/1.metadata.json?sig=canary", "reads files of this machine"),
+        ("delta", "https://user:can?ary-canary@lake/visits", "so say s3://bucket/key"),
+        ("delta", "/tmp/nowhere?token=canary", "no Delta table"),
+        ("delta", "/tmp/nowhere?token=can@canary", "no Delta table"),
+        ("delta", "az://lake/visits;AccountKey=canary", "reads files of this machine"),
+        ("delta", "s3:/canary:canary@lake/visits", "no Delta table"),
+        ("delta", "x?canary://lake", "reads files of this machine"),
+        ("iceberg", "/tmp/1.metadata.json;token=canary", "no such Iceberg table"),
+        ("iceberg", "s3:/canary:canary@lake/1.metadata.json", "no such Iceberg table"),
     ],
 )
 def test_an_address_that_is_none_is_not_repeated(db, engine, relation, says):
@@ -295,6 +393,19 @@ def test_a_catalog_needs_no_key_of_the_bucket(db, tmp_path, bucket, monkeypatch)
     assert abs(rows_of(db) - 400) < 10
     table.append(ROWS)
     assert db.source("visits").files == 3
+
+
+def test_a_table_names_no_class_that_reads_it(db, tmp_path, bucket, monkeypatch):
+    """pyiceberg would import whatever module its properties name, and make what is there."""
+    table = iceberg_table(tmp_path, bucket)
+    metadata = json.loads(table.metadata.model_dump_json())
+    metadata["properties"]["py-io-impl"] = "named_by_a_table.IO"
+    s3_server().put(table.metadata_location.removeprefix("s3://"), json.dumps(metadata).encode())
+    (tmp_path / "named_by_a_table.py").write_text("raise SystemExit('it was imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    catalog = table.catalog.name
+    configured(monkeypatch, catalog, uri=f"sqlite:///{tmp_path}/{catalog}.db")
+    assert db.source("visits", "iceberg", catalog=catalog, relation="bank.visits").files == 2
 
 
 def test_a_table_of_a_rest_catalog(db, tmp_path, bucket, monkeypatch):

@@ -21,6 +21,7 @@ _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _ADDRESS: Final = re.compile(r"(?P<scheme>[a-z0-9]+)://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]*)/(?P<key>[^?#]+)")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PATTERN: Final = re.compile(r"[?*\[]")  # DuckDB reads { as it is
+_PARAMETERS: Final = re.compile(r"[?#;]")
 _NO_PART: Final = frozenset({"", ".", ".."})
 
 
@@ -32,10 +33,15 @@ def is_in_bucket(path: str) -> bool:
 def without_keys(address: str) -> str:
     """An address without the parts in which a key may stand, for texts of errors.
 
+    Those are all up to the last @, and all from ?, # or ; on. Where an @ is behind one of these, it is all of it.
+
     >>> without_keys("https://user:key@lake/visits?signature=more")
     'lake/visits'
+    >>> without_keys("https://user:k?ey@lake/visits"), without_keys("az://lake/visits;AccountKey=more")
+    ('…', 'az://lake/visits')
     """
-    return address.partition("?")[0].partition("#")[0].rpartition("@")[2]
+    before, _, rest = address.rpartition("@")
+    return "…" if _PARAMETERS.search(before) else _PARAMETERS.split(rest)[0]
 
 
 def checked_pattern(pattern: str) -> str:
@@ -75,6 +81,18 @@ def object_of(path: str) -> str:
     """
     bucket, _, key = path.partition("://")[2].partition("/")
     return f"{bucket.lower()}/{unquote(key)}"
+
+
+def store_of(path: str) -> tuple[str, str]:
+    """The kind of store that a path leads to, and its bucket; both are empty for a file of this machine.
+
+    >>> store_of("s3a://lake/visits/0.parquet"), store_of("/lake/0.parquet")
+    (('s3', 'lake'), ('', ''))
+    """
+    if not is_in_bucket(path):
+        return "", ""
+    scheme, _, rest = path.partition("://")
+    return _SCHEMES[scheme.lower()][0], rest.partition("/")[0]
 
 
 def fault_of(path: str) -> str | None:

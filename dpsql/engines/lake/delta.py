@@ -22,7 +22,7 @@ import duckdb
 
 from dpsql.core.names import fold
 from dpsql.engines.external import Registered, driver
-from dpsql.engines.lake.addresses import is_in_bucket, without_keys
+from dpsql.engines.lake.addresses import is_in_bucket, store_of, without_keys
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import Field, check_alike, schemas
 from dpsql.engines.lake.rows import DELETED, Reading, check_places, columns_of
@@ -123,7 +123,14 @@ class _Log:
         """The name by which DuckDB opens a file, from what the log calls it."""
         if self.fetch is None:
             return str(self.folder / local(inside, "the table"))
-        return inside if is_in_bucket(inside) else f"{self.address}/{local(inside, 'the table')}"
+        if is_in_bucket(inside) and store_of(inside) == store_of(self.address):
+            return inside
+        if inside.startswith(("/", "file:")) or "://" in inside:
+            raise InvalidArgument(
+                "the log of the Delta table names a file that is not in its bucket: register a table whose files are "
+                "all there"
+            )
+        return f"{self.address}/{inside}"
 
 
 @contextmanager
@@ -150,8 +157,8 @@ def _opened(log: _Log, version: int | None) -> Any:
             raise
         at = "" if version is None else f" of version {version}"
         raise InvalidArgument(
-            f"relation is {log.address!r}: there is no Delta table{at} that can be read there; old versions are "
-            "vacuumed away"
+            f"relation is {without_keys(log.address)!r}: there is no Delta table{at} that can be read there; "
+            "old versions are vacuumed away"
         ) from None
 
 
@@ -214,6 +221,10 @@ def _files(table: Any, log: _Log, partitions: list[str]) -> tuple[dict[str, str]
         found[log.path(path)] = {
             name: None if listed[number] is None else str(listed[number]) for name, listed in values.items()
         }
+    if len(found) < len(inside):
+        raise InvalidArgument(
+            "the log of the Delta table names a file twice: write the table anew, and register it again"
+        )
     return paths, found
 
 

@@ -18,7 +18,7 @@ from dpsql.engines.lake.files import Field, schemas
 from dpsql.engines.lake.iceberg_files import files_of_snapshot
 from dpsql.engines.lake.rows import DELETED, Reading, check_places
 from dpsql.engines.lake.snapshot import local, registered
-from dpsql.engines.lake.stored import IO, HostIO, checked_address, here, host_io
+from dpsql.engines.lake.stored import IO, HostIO, checked_address, host_io
 from dpsql.engines.source import Column
 from dpsql.errors import InvalidArgument
 
@@ -52,13 +52,18 @@ class IcebergEngine(LakeEngine):
             raise InvalidArgument("relation is missing: give the table in its catalog, or a file of its metadata")
         with host_io(self._cursor) as io:
             table = _opened(io, relation, catalog)
+        if is_in_bucket(table.metadata_location):
+            io.keep_to(table.metadata_location)  # what lies there leads neither to the disk nor to another bucket
+        folder = io.here(table.location().removesuffix("/"))
+        io.keep_to(folder)
         snapshot = given.get("snapshot")
         if snapshot is None:
             current = table.current_snapshot()
             snapshot = None if current is None else current.snapshot_id
         if snapshot is None or table.snapshot_by_id(snapshot) is None:
             raise InvalidArgument(
-                f"snapshot is {snapshot}: the table {relation!r} has no such snapshot, or its expiry removed it"
+                f"snapshot is {snapshot}: the table {without_keys(relation)!r} has no such snapshot, or its expiry "
+                "removed it"
             )
         scan = table.scan(snapshot_id=snapshot)
         files = files_of_snapshot(self._cursor, table, int(snapshot))
@@ -79,7 +84,7 @@ class IcebergEngine(LakeEngine):
             identity=tuple(given.get("identity", ())),
             public=f"iceberg, snapshot {snapshot}",
             version=int(snapshot),
-            folder=here(table.location().removesuffix("/")),
+            folder=folder,
         )
 
 
@@ -88,6 +93,8 @@ def _opened(io: HostIO, relation: str, catalog: str | None) -> Any:
     try:
         if catalog is not None:
             opened = driver("pyiceberg.catalog", "iceberg", "lake").load_catalog(catalog, **{"py-io-impl": IO})
+            # Else a table's own properties may name any class, which pyiceberg imports and makes.
+            opened._load_file_io = lambda *_, **__: io  # noqa: SLF001
             table = opened.load_table(relation)
             table.io = io  # whatever the table's own properties name
             return table
@@ -101,7 +108,7 @@ def _opened(io: HostIO, relation: str, catalog: str | None) -> Any:
             raise
         where = "as a file of metadata" if catalog is None else f"in catalog {catalog!r} of pyiceberg's configuration"
         raise InvalidArgument(
-            f"relation is {relation!r}: there is no such Iceberg table {where} ({type(error).__name__})"
+            f"relation is {without_keys(relation)!r}: there is no such Iceberg table {where} ({type(error).__name__})"
         ) from None
     of_none = driver("pyiceberg.catalog.noop", "iceberg", "lake").NoopCatalog("static-table")
     static = driver("pyiceberg.table", "iceberg", "lake").StaticTable

@@ -10,39 +10,22 @@ it compares every row. So a snapshot in which one may delete something is refuse
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 
 from dpsql.engines.external import driver
-from dpsql.engines.lake.addresses import check_paths
 from dpsql.engines.lake.deleted import bits, lengths
-from dpsql.engines.lake.refusals import refusal_of
+from dpsql.engines.lake.iceberg_deletes import MENDED, File, Places, of_file, of_vector
+from dpsql.engines.lake.identity import normal
 from dpsql.engines.lake.stored import here
 from dpsql.errors import DpsqlError, InvalidArgument
 
-_Places = npt.NDArray[np.int64]
 _EQUALITY: Final = 2  # 0 is data, 1 is places
-_MENDED: Final = (
-    "rewrite its data files, as by CALL system.rewrite_data_files(table => …, options => map('rewrite-all', 'true')) "
-    "in Spark, and register the table again"
-)
-
-
-@dataclass(frozen=True)
-class _File:
-    """An entry of a manifest: the file, how new it is, what it holds, and where its rows belong."""
-
-    path: str
-    newness: int
-    content: int
-    format: str
-    rows: int
-    partition: tuple[int, tuple[Any, ...]]
+_REMOVED: Final = 2
+_OF_VECTOR: Final = ("referenced_data_file", "content_offset", "content_size_in_bytes")
 
 
 def files_of_snapshot(cursor: duckdb.DuckDBPyConnection, table: Any, snapshot: int) -> dict[str, str | None]:
@@ -64,122 +47,124 @@ def files_of_snapshot(cursor: duckdb.DuckDBPyConnection, table: Any, snapshot: i
         raise InvalidArgument(
             "the manifests of the snapshot cannot be read: restore them, or install a newer pyiceberg"
         ) from None
-    data = {file.path: file for file in entries if file.content == 0}
+    data = {normal(table.io.here(file.path)): file for file in entries if file.content == 0}
     if len(data) < sum(file.content == 0 for file in entries):
-        raise InvalidArgument(f"the snapshot has a file twice: {_MENDED}")
+        raise InvalidArgument(f"the snapshot has a file twice: {MENDED}")
     if any(file.format != "PARQUET" for file in data.values()):
         raise InvalidArgument("the snapshot has files of another format than Parquet: rewrite them as Parquet")
     deletes = [file for file in entries if file.content]
     _check_equality([file for file in deletes if file.content == _EQUALITY], data.values())
     places = _places(cursor, table, [file for file in deletes if file.content != _EQUALITY], data)
-    names = {path: here(path) for path in data}
+    names = {path: table.io.here(file.path) for path, file in data.items()}
     rows = lengths(cursor, [names[path] for path in places]) if places else {}
     for path, deleted in places.items():
         if deleted[0] < 0 or deleted[-1] >= rows.get(names[path], 0):
-            raise InvalidArgument(f"a delete file deletes rows that its data file does not have: {_MENDED}")
+            raise InvalidArgument(f"a delete file deletes rows that its data file does not have: {MENDED}")
     return {
         name: bits(places[path], rows[name]) if path in places else None
         for path, name in sorted(names.items(), key=lambda pair: pair[1])
     }
 
 
-def _entries(table: Any, snapshot: int) -> list[_File]:
+def _entries(table: Any, snapshot: int) -> list[File]:
     """What the manifests of a snapshot list, without what they say was removed."""
     found = []
     for manifest in table.snapshot_by_id(snapshot).manifests(table.io):
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+        vectors = _vectors(table, manifest) if int(manifest.content) else [(None, None, None)] * len(entries)
+        for entry, vector in zip(entries, vectors, strict=True):
             file = entry.data_file
+            if int(entry.status) == _REMOVED:
+                continue
             number, form = entry.sequence_number or 0, getattr(file.file_format, "value", file.file_format)
-            values = tuple(file.partition[place] for place in range(len(file.partition)))
+            values = tuple(_equal(file.partition[place]) for place in range(len(file.partition)))
             partition = (int(manifest.partition_spec_id), values)
-            found.append(
-                _File(file.file_path, number, int(file.content), str(form).upper(), file.record_count, partition)
-            )
+            said = (file.file_path, number, int(file.content), str(form).upper(), file.record_count, partition)
+            found.append(File(*said, *vector))
     return found
 
 
-def _check_equality(deletes: Iterable[_File], data: Iterable[_File]) -> None:
+def _vectors(table: Any, manifest: Any) -> list[tuple[Any, ...]]:
+    """Of each entry of a manifest the data file of its vector, and where the vector is; pyiceberg leaves that out."""
+    parts = driver("pyiceberg.manifest", "iceberg", "lake")
+    if 3 not in parts.MANIFEST_ENTRY_SCHEMAS:
+        raise InvalidArgument("the snapshot has delete files, which this pyiceberg cannot read: install a newer one")
+    kinds = {-1: parts.ManifestEntry, 2: parts.DataFile}
+    names = [field.name for field in parts.DATA_FILE_TYPE[3].fields]
+    places = [names.index(name) for name in _OF_VECTOR]
+    opened = driver("pyiceberg.avro.file", "iceberg", "lake").AvroFile(
+        table.io.new_input(manifest.manifest_path), parts.MANIFEST_ENTRY_SCHEMAS[3], read_types=kinds
+    )
+    with opened as entries:
+        return [tuple(entry.data_file[place] for place in places) for entry in entries]
+
+
+def _equal(value: Any) -> Any:
+    """A value of a partition; NaN is equal to itself."""
+    return "NaN" if isinstance(value, float) and value != value else value
+
+
+def _check_equality(deletes: Iterable[File], data: Iterable[File]) -> None:
     """Refuse equality deletes that may delete a row: those newer than a file, of its partition or of no partition."""
-    known = list(data)
+    least: dict[object, int] = {}
+    for file in data:
+        for of in (None, file.partition):
+            least[of] = min(file.newness, least.get(of, file.newness))
     for delete in deletes:
         everywhere = all(value is None for value in delete.partition[1])
-        if any(f.newness < delete.newness and (everywhere or f.partition == delete.partition) for f in known):
+        of = None if everywhere else delete.partition
+        if of in least and least[of] < delete.newness:
             raise InvalidArgument(
                 "the snapshot has equality deletes, as Flink writes them, so its data files hold deleted rows and no "
-                f"list of them: {_MENDED}; or leave the rows there, engine := 'spark'"
+                f"list of them: {MENDED}; or leave the rows there, engine := 'spark'"
             )
 
 
 def _places(
     cursor: duckdb.DuckDBPyConnection,
     table: Any,
-    deletes: Sequence[_File],
-    data: Mapping[str, _File],
-) -> dict[str, _Places]:
+    deletes: Iterable[File],
+    data: Mapping[str, File],
+) -> dict[str, Places]:
     """The places of deleted rows of each data file that has some, in order."""
-    found: dict[str, list[_Places]] = defaultdict(list)
-    ends = {path.rpartition("/")[2] for path in data}
-    vectors = {file.path: file for file in deletes if file.format == "PUFFIN"}
-    stated = sum(file.rows for file in deletes if file.format == "PUFFIN")
-    for delete in (*vectors.values(), *(file for file in deletes if file.format != "PUFFIN")):
-        listed = _of_vectors(table, delete.path) if delete.path in vectors else _of_file(cursor, delete)
-        for path, places in listed.items():
-            if path not in data:
-                if path.rpartition("/")[2] in ends:
-                    raise InvalidArgument(f"a delete file names a data file by another address: {_MENDED}")
-            elif data[path].newness <= delete.newness:
+    found: dict[str, list[Places]] = defaultdict(list)
+    ends, folder = {path.rpartition("/")[2] for path in data}, f"{normal(here(table.location())).rstrip('/')}/"
+    oldest = min((file.newness for file in data.values()), default=0)
+    live = [file for file in deletes if data and file.newness >= oldest]  # others are of files that are gone
+    vectors = [file for file in live if file.format == "PUFFIN"]
+    if any(None in (file.of, file.offset, file.length) for file in vectors):
+        raise InvalidArgument(f"a manifest does not say where a deletion vector is, or of which file: {MENDED}")
+    named = [(_normal(str(file.of)), file) for file in vectors]
+    meant = {path for path, _ in named if _is_there(path, data, ends, folder)}
+    addresses = {path: table.io.here(data[path].path) for path in meant}
+    rows = lengths(cursor, sorted(addresses.values())) if addresses else {}
+    for path, delete in named:
+        if path in meant and data[path].newness <= delete.newness:
+            found[path].append(of_vector(table.io, delete, rows.get(addresses[path], 0)))
+    for delete in live:
+        if delete.format == "PUFFIN" or (delete.of and not _is_there(_normal(delete.of), data, ends, folder)):
+            continue
+        for address, places in of_file(cursor, table.io, delete).items():
+            path = _normal(address)
+            if _is_there(path, data, ends, folder) and data[path].newness <= delete.newness:
                 found[path].append(places)
-                stated -= len(places) if delete.path in vectors else 0
-    if stated:
-        raise InvalidArgument(f"a deletion vector deletes another number of rows than its manifest says: {_MENDED}")
     return {path: np.unique(np.concatenate(places)) for path, places in found.items() if sum(map(len, places))}
 
 
-def _of_file(cursor: duckdb.DuckDBPyConnection, delete: _File) -> dict[str, _Places]:
-    """The rows that a file of paths and places lists, by data file.
+def _is_there(path: str, data: Mapping[str, File], ends: Collection[str], folder: str) -> bool:
+    """Whether a list is of a data file of the snapshot, and not of one that is gone.
 
     Raises:
-        InvalidArgument: it cannot be read, or lists another number of them than its manifest says.
+        InvalidArgument: it is of a file of that name elsewhere, as before a table was moved.
     """
-    listed: dict[str, Any] = {}
-    if delete.format == "PARQUET":
-        sql = "SELECT file_path, list(pos ORDER BY pos) FROM read_parquet(?, hive_partitioning := false) GROUP BY ALL"
-        check_paths([here(delete.path)])
-        try:
-            listed = dict(cursor.execute(sql, [[here(delete.path)]]).fetchall())
-        except duckdb.InterruptException:
-            raise
-        except duckdb.Error as error:
-            if (refused := refusal_of(error, [delete.path])) is not None:
-                raise refused from None
-    if None in listed or sum(map(len, listed.values())) != delete.rows:
-        raise InvalidArgument(
-            f"a delete file of the snapshot cannot be read, or is not what its manifest says: {_MENDED}"
-        )
-    return {path: np.array(places, dtype=np.int64) for path, places in listed.items()}
+    if path not in data and path.rpartition("/")[2] in ends and not path.startswith(folder):
+        raise InvalidArgument(f"a delete file names a data file by another address: {MENDED}")
+    return path in data
 
 
-def _of_vectors(table: Any, path: str) -> dict[str, _Places]:
-    """The rows that the deletion vectors of a file list, by data file.
-
-    Raises:
-        InvalidArgument: they cannot be read.
-    """
-    puffin = driver("pyiceberg.table.puffin", "iceberg", "lake")
+def _normal(address: str) -> str:
+    """What an address shares with others of its file; itself, where it leads to no file that is read."""
     try:
-        with table.io.new_input(path).open() as stream:
-            whole = puffin.PuffinFile(stream.read())
-        try:
-            vectors = driver("pyiceberg.table.deletion_vector", "iceberg", "lake")
-        except DpsqlError:  # before 0.12
-            return {name: _numbers(found) for name, found in whole.to_vector().items()}
-        decoded = vectors.deletion_vectors_from_puffin_file(whole)
-        return {vector.referenced_data_file: _numbers(vector.to_vector()) for vector in decoded}
-    except DpsqlError:
-        raise
-    except Exception:  # of pyiceberg's own; they quote paths
-        raise InvalidArgument(f"a deletion vector of the snapshot cannot be read: {_MENDED}") from None
-
-
-def _numbers(found: Any) -> _Places:
-    return np.asarray(found.to_numpy(), dtype=np.int64)
+        return normal(here(address))
+    except InvalidArgument:
+        return address

@@ -28,6 +28,7 @@ from dpsql.engines.lake.bucket import footer_of, footers_as_read
 from dpsql.engines.lake.files import NotParquet, pinned, without_rows
 from dpsql.engines.lake.refusals import BucketRefused
 from dpsql.engines.place import PinnedFile
+from dpsql.errors import InvalidArgument
 
 _NODE, _BYTES, _AS_READ = "node ", "bytes ", "as read "
 _UNREAD, _READ = "unread ", "read "
@@ -63,7 +64,7 @@ def _identities(file: PinnedFile) -> list[str]:
 
 def table_in(folder: str) -> str:
     """What a table holds that writes its files into a folder."""
-    return f"{_TABLE}{object_of(folder) if is_in_bucket(folder) else os.path.realpath(folder)}"
+    return f"{_TABLE}{Path(object_of(folder)) if is_in_bucket(folder) else os.path.realpath(folder)}"
 
 
 def held_and_near(holds: Iterable[str], files: Iterable[PinnedFile]) -> tuple[set[str], set[str]]:
@@ -160,6 +161,37 @@ def _footers(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[st
     for path in paths if len(paths) > 1 else ():
         footers |= _footers(cursor, [path])
     return footers
+
+
+def normal(path: str) -> str:
+    """What two names of a file share, by any scheme, spelling or symbolic link.
+
+    >>> normal("s3a://lake/visits/0.parquet") == normal("s3://lake/visits/0.parquet")
+    True
+    """
+    return object_of(path) if is_in_bucket(path) else os.path.realpath(path)
+
+
+def check_once(paths: Sequence[str], name: str) -> None:
+    """Refuse files of which two may be the same, whose rows would count twice.
+
+    Args:
+        paths: of the files.
+        name: of the argument that led to them.
+
+    Raises:
+        InvalidArgument: two lead to one file, or two schemes may do so.
+    """
+    if has_file_twice(paths):
+        raise InvalidArgument(
+            f"{name}: two of the paths lead to one file, by a link or another spelling, and its rows would count "
+            "twice: name each file once"
+        )
+    if len({path.partition("://")[0] if is_in_bucket(path) else "" for path in paths}) > 1:
+        raise InvalidArgument(
+            f"{name}: the files are of several schemes, and two addresses may lead to one file: register those of each "
+            "scheme under a name of their own"
+        )
 
 
 def has_file_twice(paths: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ from dpsql.engines.lake.addresses import check_paths, checked_pattern, is_in_buc
 from dpsql.engines.lake.bucket import listed
 from dpsql.engines.lake.engine import LakeEngine
 from dpsql.engines.lake.files import check_alike, hive_values, schemas
-from dpsql.engines.lake.identity import has_file_twice
+from dpsql.engines.lake.identity import check_once
 from dpsql.engines.lake.rows import Reading, check_places, columns_of
 from dpsql.engines.lake.snapshot import local, registered
 from dpsql.engines.source import Column
@@ -61,16 +61,7 @@ class ParquetEngine(LakeEngine):
                 raise InvalidArgument(f"files is {pattern!r}: there is no such file")
             found |= dict.fromkeys(paths)
         check_paths(found)
-        if has_file_twice(list(found)):
-            raise InvalidArgument(
-                "files: two of the paths lead to one file, by a link or another spelling, and its rows would count "
-                "twice: name each file once"
-            )
-        if len({path.partition("://")[0] if is_in_bucket(path) else "" for path in found}) > 1:
-            raise InvalidArgument(
-                "files are of several schemes, and two addresses may lead to one file: register those of each scheme "
-                "under a name of their own"
-            )
+        check_once(list(found), "files")
         return list(found)
 
     def _listed(self, pattern: str) -> list[str]:

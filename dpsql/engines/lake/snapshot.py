@@ -14,7 +14,7 @@ from dpsql.engines.external import Registered
 from dpsql.engines.lake.addresses import fault_of, is_in_bucket
 from dpsql.engines.lake.bucket import changed_there, pinned_there
 from dpsql.engines.lake.files import is_same, pinned
-from dpsql.engines.lake.identity import table_in
+from dpsql.engines.lake.identity import check_once, table_in
 from dpsql.engines.lake.rows import DELETED, Reading
 from dpsql.engines.place import PinnedFile
 from dpsql.errors import InvalidArgument
@@ -50,6 +50,7 @@ def local(address: str, what: str) -> str:
     path = path.removeprefix("file:") if path.startswith("file:/") else path
     if "://" in path:
         kind = path.partition("://")[0]
+        kind = kind if kind.isalnum() else "…"  # it may be behind a key
         raise InvalidArgument(
             f"{what} has files at {kind}://…: {_BY_SECRET if kind in ('http', 'https') else _NOT_HERE}"
         )
@@ -107,10 +108,11 @@ def registered(
         folder: into which its table writes files.
 
     Raises:
-        InvalidArgument: there is no such column to sample by.
+        InvalidArgument: there is no such column to sample by, or two files are the same.
         NotParquet: a file cannot be read.
     """
     _check_identity(reading, identity)
+    check_once(list(files), "files" if "files" in relation else "relation")
     found = _pinned(cursor, files)
     names = [column.name for column in reading.columns]
     pin = {

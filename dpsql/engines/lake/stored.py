@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.engines.lake.addresses import checked_pattern, fault_of, is_in_bucket
+from dpsql.engines.lake.addresses import checked_pattern, fault_of, is_in_bucket, store_of, without_keys
 from dpsql.engines.lake.bucket import listed, whole_files
 from dpsql.engines.lake.snapshot import local
 from dpsql.errors import InvalidArgument
@@ -40,7 +40,8 @@ def checked_address(relation: str) -> str:
     address = checked_pattern(relation.removesuffix("/"))
     if fault_of(address) is not None:
         raise InvalidArgument(
-            f"relation is {address!r}: the name of a table has no ?, * or [, by which DuckDB may read other files"
+            f"relation is {without_keys(address)!r}: the name of a table has no ?, * or [, by which DuckDB may read "
+            "other files"
         )
     return address
 
@@ -72,7 +73,7 @@ def copy_log(cursor: duckdb.DuckDBPyConnection, address: str, folder: Path, vers
     log = f"{address}/_delta_log"
     names = [path.rpartition("/")[2] for path in listed(cursor, f"{log}/*")]
     chosen = chosen_names(names, version)
-    if any("checkpoint" in name and (name.endswith(".json") or name.count(".") == 3) for name in chosen):
+    if any("checkpoint" in name for name in chosen):  # each may have others, by whatever name
         others = listed(cursor, f"{log}/_sidecars/*")
         chosen += [f"_sidecars/{path.rpartition('/')[2]}" for path in others if path.endswith(".parquet")]
     copy(cursor, log, folder / "_delta_log", chosen)
@@ -110,6 +111,7 @@ class HostIO:
 
     def __init__(self, properties: Any = None) -> None:  # pyiceberg gives its settings, of which none is needed
         self._cursor, self._lock = _reader.get(), Lock()
+        self._home: str | None = None
 
     def new_input(self, location: str) -> _Input:
         """A file that is there."""
@@ -118,7 +120,29 @@ class HostIO:
     def read(self, location: str) -> bytes:
         """All of a file; several threads may ask."""
         with self._lock:
-            return read_whole(self._cursor, here(location))
+            return read_whole(self._cursor, self.here(location))
+
+    def keep_to(self, home: str) -> None:
+        """Open files of one bucket from now on, or of this machine's disk, where the table is.
+
+        Raises:
+            InvalidArgument: it is neither of this machine nor of a bucket that is read.
+        """
+        self._home = here(home)
+
+    def here(self, location: str) -> str:
+        """The name by which DuckDB opens a file.
+
+        Raises:
+            InvalidArgument: it is elsewhere than the table.
+        """
+        path = here(location)
+        if self._home is not None and store_of(path) != store_of(self._home):
+            raise InvalidArgument(
+                "the Iceberg table names a file that is not in its own bucket, or not on the disk as the table is: "
+                "register a table whose files are all where its location is"
+            )
+        return path
 
 
 class _Input:

@@ -2,17 +2,20 @@
 
     file  →  the places of its rows that are deleted
 
-The package `deltalake` decodes a vector, but compares it with nothing. So it is checked here: as many rows are deleted
-as the log says, and each is one that the file has. What counts at a pin is what was decoded when the version was
-pinned: a vector that is replaced later, or that goes, changes no count.
+The newest `add` of each file is in the newest checkpoint or in a commit after it. Its vector is decoded here, and only
+then by `deltalake`, which takes a byte for each place up to the last one. Both must agree. As many rows are deleted as
+the log says, and each is one that the file has. What counts at a pin is what was decoded when the version was pinned.
+A vector that is replaced later, or that goes, changes no count.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from base64 import b85decode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -24,10 +27,13 @@ import numpy.typing as npt
 
 from dpsql.engines.external import driver
 from dpsql.engines.lake.deleted import bits, lengths
-from dpsql.errors import InvalidArgument
+from dpsql.engines.lake.roaring import decoded
+from dpsql.engines.lake.snapshot import local
+from dpsql.engines.lake.stored import chosen_names
+from dpsql.errors import DpsqlError, InvalidArgument
 
 _MENDED: Final = "say REORG TABLE … APPLY (PURGE) in the engine that writes it, and register the table again"
-_OF_VECTOR: Final = ("cardinality", "storageType", "pathOrInlineDv")
+_LOG: Final = "the log of the Delta table cannot be read"
 _OF_UUID: Final = 20
 """Digits of a UUID in Z85."""
 _OF_PYTHON: Final = str.maketrans(
@@ -56,45 +62,80 @@ def deleted_rows(
     Raises:
         InvalidArgument: a vector cannot be read, or is not what the log and the file say.
     """
+    with _in_words(_LOG):
+        stated = _stated(cursor, table.version(), folder, paths, may_be_elsewhere=fetch is None)
+        files = {path: _file_of(vector, folder) for path, vector in stated.items()}
     if fetch is not None:
-        fetch(_files_of(_stated(cursor, table.version(), folder, paths).values()))
-    real = {os.path.realpath(path): path for path in paths}
-    places = {real.get(os.path.realpath(path), ""): deleted for path, deleted in _decoded(table).items()}
-    if not places:
-        return {}
-    if "" in places:
-        raise InvalidArgument(f"a deletion vector is of a file that the version does not have: {_MENDED}")
-    stated = _stated(cursor, table.version(), folder, places)
-    rows = lengths(cursor, [paths[path] for path in places])
+        fetch(sorted({str(file.relative_to(folder)) for file in files.values() if file is not None}))
+    rows = lengths(cursor, [paths[path] for path in stated]) if stated else {}
+    with _in_words("a deletion vector of the Delta table cannot be read, or deletes rows that its file does not have"):
+        places = {path: decoded(_bytes_of(stated[path], files[path]), rows[paths[path]]) for path in stated}
     for path, deleted in places.items():
-        if len(deleted) != (stated.get(path) or {}).get("cardinality"):
+        if len(deleted) != stated[path]["cardinality"]:
             raise InvalidArgument(
-                "a deletion vector of the Delta table deletes another number of rows than its log says, or the log "
-                f"says none: {_MENDED}"
+                f"a deletion vector of the Delta table deletes another number of rows than its log says: {_MENDED}"
             )
-        if len(deleted) and deleted[-1] >= rows.get(paths[path], 0):
-            raise InvalidArgument(f"a deletion vector deletes rows that its file does not have: {_MENDED}")
+    real = {os.path.realpath(path): path for path in paths}
+    theirs = {real.get(os.path.realpath(path), ""): deleted for path, deleted in _by_deltalake(table).items()}
+    if theirs.keys() != places.keys() or any(not np.array_equal(theirs[path], places[path]) for path in places):
+        raise InvalidArgument(f"deltalake reads other deletion vectors than the log of the Delta table has: {_MENDED}")
     return {paths[path]: bits(deleted, rows[paths[path]]) for path, deleted in places.items() if len(deleted)}
 
 
-def _files_of(vectors: Iterable[Mapping[str, Any] | None]) -> list[str]:
-    """The files of some vectors, below the folder of the table.
+@contextmanager
+def _in_words(what: str) -> Iterator[None]:
+    """No text of another package leaves: it may have the content of a log."""
+    try:
+        yield
+    except (duckdb.InterruptException, DpsqlError):
+        raise
+    except Exception:  # whatever types a log has instead of its own
+        raise InvalidArgument(f"{what}: {_MENDED}") from None
+
+
+def _checked(vector: Any, *, may_be_elsewhere: bool) -> Mapping[str, Any] | None:
+    """What a log says of a vector; None where a file has none.
 
     Raises:
-        InvalidArgument: one is elsewhere.
+        InvalidArgument: it is at an address of its own, which could be of any server: deltalake would ask there.
+        TypeError: it is not what a log has.
     """
-    names = set()
-    for vector in vectors:
-        if vector and vector.get("cardinality") is not None and vector["storageType"] != "i":
-            prefix, text = vector["pathOrInlineDv"][:-_OF_UUID], vector["pathOrInlineDv"][-_OF_UUID:]
-            if vector["storageType"] != "u" or not (prefix + "0").isalnum():
-                raise InvalidArgument(f"a deletion vector of the Delta table is at an address of its own: {_MENDED}")
-            name = f"deletion_vector_{UUID(bytes=b85decode(text.translate(_OF_PYTHON)))}.bin"
-            names.add(f"{prefix}/{name}" if prefix else name)
-    return sorted(names)
+    if vector is None or all(value is None for value in vector.values()):
+        return None
+    text, kind, count = vector["pathOrInlineDv"], vector["storageType"], vector["cardinality"]
+    if not isinstance(text, str) or type(count) is not int or type(vector.get("offset") or 0) is not int:
+        raise TypeError("a vector of other types")
+    prefix = text[:-_OF_UUID] if kind == "u" else ""
+    is_here = kind == "p" and may_be_elsewhere and text.startswith("file:/")
+    if not (kind in ("u", "i") or is_here) or not (prefix + "0").isalnum():
+        raise InvalidArgument(f"a deletion vector of the Delta table is at an address of its own: {_MENDED}")
+    return {"kind": kind, "text": text, "cardinality": count, "offset": vector.get("offset") or 0}
 
 
-def _decoded(table: Any) -> dict[str, npt.NDArray[np.int64]]:
+def _file_of(vector: Mapping[str, Any], folder: Path) -> Path | None:
+    """The file that has a vector; None where the log has it."""
+    if vector["kind"] == "i":
+        return None
+    if vector["kind"] == "p":
+        return Path(unquote(local(vector["text"], "the table")))
+    text: str = vector["text"][-_OF_UUID:]
+    prefix: str = vector["text"][:-_OF_UUID]
+    return folder / prefix / f"deletion_vector_{UUID(bytes=b85decode(text.translate(_OF_PYTHON)))}.bin"
+
+
+def _bytes_of(vector: Mapping[str, Any], file: Path | None) -> bytes:
+    """A vector: the length, it, and a checksum are in its file."""
+    if file is None:
+        return b85decode(vector["text"].translate(_OF_PYTHON))
+    with file.open("rb") as stream:
+        stream.seek(vector["offset"])
+        data = stream.read(int.from_bytes(stream.read(4), "big"))
+        if zlib.crc32(data) != int.from_bytes(stream.read(4), "big"):
+            raise ValueError("it is damaged")
+    return data
+
+
+def _by_deltalake(table: Any) -> dict[str, npt.NDArray[np.int64]]:
     """The places of deleted rows, in order, by the path of each file that has a vector."""
     if not hasattr(table, "deletion_vectors"):
         if "deletionVectors" in (table.protocol().reader_features or ()):
@@ -117,59 +158,67 @@ def _decoded(table: Any) -> dict[str, npt.NDArray[np.int64]]:
 
 
 def _stated(
-    cursor: duckdb.DuckDBPyConnection, version: int, folder: Path, paths: Iterable[str]
-) -> dict[str, Mapping[str, Any] | None]:
-    """What the log says of the newest vector of each file."""
-    missing, stated, log = set(paths), {}, folder / "_delta_log"
-    checkpoints: dict[str, list[Path]] = {}
-    for entry in sorted(log.iterdir()):
-        number, _, rest = entry.name.partition(".checkpoint.")
-        if rest:  # one file, or several parts
-            checkpoints.setdefault(number, []).append(entry)
-    for number in (f"{number:020}" for number in range(version, -1, -1)):
-        commit = log / f"{number}.json"
-        adds = _of_commit(commit) if commit.exists() else []
-        for checkpoint in checkpoints.get(number, ()):  # commits before it may be gone
-            adds += _of_checkpoint(cursor, checkpoint)
+    cursor: duckdb.DuckDBPyConnection, version: int, folder: Path, paths: Iterable[str], *, may_be_elsewhere: bool
+) -> dict[str, Mapping[str, Any]]:
+    """What the log says of the newest vector of each file that has one: the newest checkpoint, and commits after it."""
+    missing, log = set(paths), folder / "_delta_log"
+    stated: dict[str, Mapping[str, Any]] = {}
+    batches: dict[int, list[str]] = {}
+    for name in chosen_names([entry.name for entry in log.iterdir()], version):
+        batches.setdefault(int(name.partition(".")[0]), []).append(name)
+    first = min(batches, default=0)
+    for number in sorted(batches, reverse=True):
+        checkpoints = [name for name in batches[number] if "checkpoint" in name] if number == first else []
+        adds = [add for name in checkpoints for add in _of_checkpoint(cursor, log / name)]
+        if not checkpoints:  # else its commit is in it, and may say otherwise
+            adds = [add for name in batches[number] if "checkpoint" not in name for add in _of_commit(log / name)]
+        vectors: dict[str, Any] = {}
         for add in adds:
             path = str(folder / unquote(add["path"]).removeprefix("file://"))
-            if path in missing:
-                missing.remove(path)
-                stated[path] = add.get("deletionVector")
-        if not missing:
-            break
+            vector = _checked(add.get("deletionVector"), may_be_elsewhere=may_be_elsewhere)
+            if vectors.setdefault(path, vector) != vector:
+                raise InvalidArgument(f"a file of the Delta table has two deletion vectors in its log: {_MENDED}")
+        stated |= {path: vector for path, vector in vectors.items() if path in missing and vector}
+        missing -= vectors.keys()
+    if missing:
+        raise InvalidArgument(f"{_LOG}: {_MENDED}")
     return stated
 
 
 def _of_commit(commit: Path) -> list[Mapping[str, Any]]:
+    return [action["add"] for action in _actions(commit) if action.get("add") is not None]
+
+
+def _actions(commit: Path) -> list[Mapping[str, Any]]:
     with commit.open(encoding="utf-8") as lines:
-        actions = [json.loads(line) for line in lines if '"add"' in line]
-    return [action["add"] for action in actions if "add" in action]
+        return [json.loads(line) for line in lines if line.strip()]
 
 
 def _of_checkpoint(cursor: duckdb.DuckDBPyConnection, checkpoint: Path) -> list[Mapping[str, Any]]:
     """The files of a checkpoint, of which older commits may be gone; some checkpoints name others that have them."""
     if checkpoint.suffix == ".json":
-        with checkpoint.open(encoding="utf-8") as lines:
-            named = [json.loads(line).get("sidecar") for line in lines if '"sidecar"' in line]
-        others = [sidecar["path"] for sidecar in named if sidecar]
+        others = [action["sidecar"]["path"] for action in _actions(checkpoint) if action.get("sidecar")]
         adds = _of_commit(checkpoint)
     else:
-        others = [path for (path,) in _rows_in(cursor, checkpoint, "sidecar.path")]
-        listed = ", ".join(f"add.deletionVector.{name}" for name in _OF_VECTOR)
-        rows = _rows_in(cursor, checkpoint, f"add.path, {listed}")
-        adds = [{"path": path, "deletionVector": dict(zip(_OF_VECTOR, of, strict=True))} for path, *of in rows]
+        others = [path for (path,) in _rows_in(cursor, checkpoint, "sidecar.path") or ()]
+        adds = _adds_in(cursor, checkpoint)
     for other in others:
-        adds += _of_checkpoint(cursor, checkpoint.parent / "_sidecars" / unquote(other).rpartition("/")[2])
+        adds += _adds_in(cursor, checkpoint.parent / "_sidecars" / unquote(other).rpartition("/")[2])
     return adds
 
 
-def _rows_in(cursor: duckdb.DuckDBPyConnection, checkpoint: Path, listed: str) -> list[tuple[Any, ...]]:
-    """Fields of those actions of a checkpoint that have the first of them; none where it has no such field."""
+def _adds_in(cursor: duckdb.DuckDBPyConnection, checkpoint: Path) -> list[Mapping[str, Any]]:
+    """The files that a checkpoint of Parquet lists by itself; it may have no column for vectors."""
+    rows = _rows_in(cursor, checkpoint, "add.path, add.deletionVector")
+    if rows is None:
+        rows = [(path, None) for (path,) in _rows_in(cursor, checkpoint, "add.path") or ()]
+    return [{"path": path, "deletionVector": vector} for path, vector in rows]
+
+
+def _rows_in(cursor: duckdb.DuckDBPyConnection, checkpoint: Path, listed: str) -> list[tuple[Any, ...]] | None:
+    """Fields of those actions of a checkpoint that have the first of them; None where it lacks a field."""
     sql = f"SELECT {listed} FROM read_parquet(?) WHERE {listed.partition(',')[0]} IS NOT NULL"  # noqa: S608
     try:
         return cursor.execute(sql, [str(checkpoint)]).fetchall()
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error:
-        return []
+    except duckdb.BinderException:
+        return None
