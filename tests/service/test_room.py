@@ -134,6 +134,12 @@ def test_a_full_queue_is_no_end_of_the_keeper(tmp_path, door):
         keeper = served.service.process("keeper")
         os.kill(keeper, signal.SIGSTOP)
         try:
+            until(
+                lambda: all(
+                    thread.read_text().rpartition(")")[2].split()[0] == "T"
+                    for thread in Path(f"/proc/{keeper}/task").glob("*/stat")
+                )
+            )
             with pytest.raises(BlockingIOError):
                 while True:
                     waits = stack.enter_context(socket.socket(socket.AF_UNIX))

@@ -19,7 +19,7 @@ import numpy as np
 from dpsql.engines.external import driver
 from dpsql.engines.lake.deleted import bits, lengths
 from dpsql.engines.lake.iceberg_deletes import MENDED, File, Places, of_file, of_vector
-from dpsql.engines.lake.identity import normal
+from dpsql.engines.lake.identity import one_spelling
 from dpsql.engines.lake.stored import here
 from dpsql.errors import DpsqlError, InvalidArgument
 
@@ -47,7 +47,7 @@ def files_of_snapshot(cursor: duckdb.DuckDBPyConnection, table: Any, snapshot: i
         raise InvalidArgument(
             "the manifests of the snapshot cannot be read: restore them, or install a newer pyiceberg"
         ) from None
-    data = {normal(table.io.here(file.path)): file for file in entries if file.content == 0}
+    data = {one_spelling(table.io.here(file.path)): file for file in entries if file.content == 0}
     if len(data) < sum(file.content == 0 for file in entries):
         raise InvalidArgument(f"the snapshot has a file twice: {MENDED}")
     if any(file.format != "PARQUET" for file in data.values()):
@@ -128,7 +128,7 @@ def _places(
 ) -> dict[str, Places]:
     """The places of deleted rows of each data file that has some, in order."""
     found: dict[str, list[Places]] = defaultdict(list)
-    ends, folder = {path.rpartition("/")[2] for path in data}, f"{normal(here(table.location())).rstrip('/')}/"
+    ends, folder = {path.rpartition("/")[2] for path in data}, f"{one_spelling(here(table.location())).rstrip('/')}/"
     oldest = min((file.newness for file in data.values()), default=0)
     live = [file for file in deletes if data and file.newness >= oldest]  # others are of files that are gone
     vectors = [file for file in live if file.format == "PUFFIN"]
@@ -165,6 +165,6 @@ def _is_there(path: str, data: Mapping[str, File], ends: Collection[str], folder
 def _normal(address: str) -> str:
     """What an address shares with others of its file; itself, where it leads to no file that is read."""
     try:
-        return normal(here(address))
+        return one_spelling(here(address))
     except InvalidArgument:
         return address

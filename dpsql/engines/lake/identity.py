@@ -163,10 +163,10 @@ def _footers(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> dict[st
     return footers
 
 
-def normal(path: str) -> str:
+def one_spelling(path: str) -> str:
     """What two names of a file share, by any scheme, spelling or symbolic link.
 
-    >>> normal("s3a://lake/visits/0.parquet") == normal("s3://lake/visits/0.parquet")
+    >>> one_spelling("s3a://lake/visits/0.parquet") == one_spelling("s3://lake/visits/0.parquet")
     True
     """
     return object_of(path) if is_in_bucket(path) else os.path.realpath(path)
