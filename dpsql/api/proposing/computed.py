@@ -93,7 +93,8 @@ class _Sample:
         dated = [(p, one) for p, one in free if one.type == "DATE" or one.type.startswith("TIMESTAMP")]
         selected = {f"n{place}": quote(one.column) for place, one in numbers}
         selected |= {f"{part}{place}": f"{part}({quote(one.column)})" for place, one in dated for part in _PARTS}
-        rows = _some_rows(source, selected)
+        as_floats = {name: f"TRY_CAST({sql} AS DOUBLE)" for name, sql in selected.items()}
+        rows = source.sampled_numbers(as_floats, _SAMPLE)
         self.names = {place: self._name(one.column) for place, one in enumerate(proposals)}
         self.targets = [(place, rows[f"n{place}"]) for place, one in numbers if "ids" not in (one.how or ())]
         self.variables = [
@@ -119,16 +120,6 @@ class _Sample:
 def _is_kept(proposal: Proposal) -> bool:
     how = proposal.how
     return how is not None and not proposal.is_excluded and not {"read_as", "discover"} & {*how}
-
-
-def _some_rows(source: Input, selected: dict[str, str]) -> dict[str, Floats]:
-    """Values of some rows as floats, NaN for NULL."""
-    if not selected:
-        return {}
-    listed = ", ".join(f"TRY_CAST({sql} AS DOUBLE) AS {name}" for name, sql in selected.items())
-    text = " ".join(("SELECT", listed, "FROM", source.rows, f"USING SAMPLE reservoir({_SAMPLE} ROWS) REPEATABLE (7)"))
-    found = source.cursor.execute(text).fetchnumpy()
-    return {name: np.ma.filled(np.ma.asarray(values, np.float64), np.nan) for name, values in found.items()}
 
 
 def _dates(sample: _Sample) -> Iterator[Formula]:
@@ -199,9 +190,8 @@ def _said_too(proposal: Proposal, words: str) -> Proposal:
 
 def _hashes(source: Input, proposals: Sequence[Proposal]) -> dict[str, npt.NDArray[np.uint64]]:
     """The columns in some rows, each value by its hash."""
-    listed = ", ".join(f"hash({quote(one.column)}) AS h{place}" for place, one in enumerate(proposals))
-    sampled = f"USING SAMPLE reservoir({_LOOKED_UP} ROWS) REPEATABLE (7)"
-    rows = source.cursor.execute(" ".join(("SELECT", listed, "FROM", source.rows, sampled))).fetchnumpy()
+    hashes = {f"h{place}": f"hash({quote(one.column)})" for place, one in enumerate(proposals)}
+    rows = source.sample(hashes, _LOOKED_UP)
     return {one.column: np.asarray(rows[f"h{place}"], np.uint64) for place, one in enumerate(proposals)}
 
 

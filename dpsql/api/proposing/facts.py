@@ -65,12 +65,8 @@ def find_facts(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
     return [*decided, *_missing_together(source, proposals), *(fact for _, fact in impossible[:_MOST_IMPOSSIBLE])]
 
 
-def _sql(proposal: Proposal) -> str:
-    return proposal.load or quote(proposal.column)
-
-
 def _counts(source: Input, one: Proposal, other: Proposal) -> Counts:
-    values, texts = {"a": _sql(one), "b": _sql(other)}, ("CAST(a AS VARCHAR) AS p", "CAST(b AS VARCHAR) AS q")
+    values, texts = {"a": one.sql, "b": other.sql}, ("CAST(a AS VARCHAR) AS p", "CAST(b AS VARCHAR) AS q")
     rows = source.ask(values, *texts, "count(*) AS n", where="a IS NOT NULL AND b IS NOT NULL", group=True)
     return {(a, b): n for a, b, n in rows if a in one.codes and b in other.codes}
 
@@ -123,14 +119,14 @@ def _missing_together(source: Input, proposals: Sequence[Proposal]) -> list[Fact
     ]
     if not kept:
         return []
-    columns = {f"c{place}": _sql(p) for place, p in enumerate(kept)}
+    columns = {f"c{place}": p.sql for place, p in enumerate(kept)}
     nulls = source.ask(columns, *(f"count(*) - count({name})" for name in columns))[0]
     gaps = [(p, n) for p, n in zip(kept, nulls, strict=True) if n >= LEAST][:_MOST_COLUMNS]
     found = []
     for (one, n), (other, m) in itertools.combinations(gaps, 2):
         if n != m:
             continue
-        differ = source.ask({"a": _sql(one), "b": _sql(other)}, "count(*)", where="(a IS NULL) <> (b IS NULL)")
+        differ = source.ask({"a": one.sql, "b": other.sql}, "count(*)", where="(a IS NULL) <> (b IS NULL)")
         if differ == [(0,)]:
             predicate = f"({quote(one.column)} IS NULL) = ({quote(other.column)} IS NULL)"
             found.append(Fact(predicate, f"in {n} rows both are missing, in all others none", asked=False))

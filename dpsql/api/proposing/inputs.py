@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 from sqlglot import exp
 
 from dpsql.api.proposing.csv_types import CsvFile, csv_file
@@ -89,6 +91,27 @@ class Input:
         query = query.group_by("ALL", copy=False).order_by("count(*) DESC", "1", copy=False) if group else query
         query = query if most is None else query.limit(most, copy=False)
         return self.cursor.execute(query.sql(dialect="duckdb", copy=False)).fetchall()
+
+    def sample(self, selected: Mapping[str, str], rows: int) -> dict[str, Any]:
+        """Some rows, the same at each call.
+
+        Args:
+            selected: SQL of what is read, by the names that it gets.
+            rows: how many.
+
+        Returns:
+            Masked arrays, by those names.
+        """
+        if not selected:
+            return {}
+        listed = ", ".join(f"{sql} AS {name}" for name, sql in selected.items())
+        sampled = f"USING SAMPLE reservoir({rows} ROWS) REPEATABLE (7)"
+        return dict(self.cursor.execute(" ".join(("SELECT", listed, "FROM", self.rows, sampled))).fetchnumpy())
+
+    def sampled_numbers(self, selected: Mapping[str, str], rows: int) -> dict[str, npt.NDArray[np.float64]]:
+        """See `sample`; as floats, NaN for NULL."""
+        found = self.sample(selected, rows)
+        return {name: np.ma.filled(np.ma.asarray(values, np.float64), np.nan) for name, values in found.items()}
 
     @property
     def is_file(self) -> bool:

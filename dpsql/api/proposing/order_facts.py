@@ -83,7 +83,7 @@ def _ordered(proposal: Proposal) -> _Ordered | None:
     how = proposal.how
     if how is None or proposal.is_excluded or {"read_as", "nulls_as", "computed_as", "discover", "ids"} & {*how}:
         return None
-    known, sql = column_type(proposal.type), proposal.load or quote(proposal.column)
+    known, sql = column_type(proposal.type), proposal.sql
     if known.is_number:
         return _Ordered(proposal, "number", f"CAST({sql} AS DOUBLE)")
     if proposal.type in ("TIME", "TIME_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS"):
@@ -95,10 +95,8 @@ def _ordered(proposal: Proposal) -> _Ordered | None:
 
 def _sample(source: Input, columns: Sequence[_Ordered]) -> list[Floats]:
     """Values of some rows, NaN for NULL and for what is not finite."""
-    listed = ", ".join(f"{column.seconds} AS c{place}" for place, column in enumerate(columns))
-    sampled = f"USING SAMPLE reservoir({_SAMPLE} ROWS) REPEATABLE (7)"
-    rows = source.cursor.execute(" ".join(("SELECT", listed, "FROM", source.rows, sampled))).fetchnumpy()
-    arrays = [np.ma.filled(np.ma.asarray(rows[f"c{place}"], np.float64), np.nan) for place in range(len(columns))]
+    rows = source.sampled_numbers({f"c{place}": column.seconds for place, column in enumerate(columns)}, _SAMPLE)
+    arrays = [rows[f"c{place}"] for place in range(len(columns))]
     return [np.where(np.isfinite(values), values, np.nan) for values in arrays]
 
 
@@ -128,7 +126,7 @@ def _holding(
     if not pairs:
         return [], set()
     used = sorted({place for pair in pairs for place in pair})
-    values = {f"c{place}": columns[place].proposal.load or quote(columns[place].proposal.column) for place in used}
+    values = {f"c{place}": columns[place].proposal.sql for place in used}
     broken = [
         f"count(*) FILTER (WHERE NOT ({_compared(f'c{low}', f'c{high}', columns[low], columns[high])}))"
         for low, high in pairs

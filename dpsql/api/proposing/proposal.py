@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
 
+from dpsql.core.names import quote
+
 MOST_CELLS: Final = (24, 16, 12, 8, 6, 4)
 """About how many cells a column of numbers gets, from fine to coarse. At first few whole numbers have one each."""
 KEPT: Final = 12
@@ -56,6 +58,11 @@ class Proposal:
     codes: tuple[str, ...] = ()
     coarser: tuple[Proposal, ...] = field(default=(), repr=False)
     finer: tuple[Proposal, ...] = field(default=(), repr=False)
+
+    @property
+    def sql(self) -> str:
+        """Of the column's values in the rows that are looked at, as the script loads them."""
+        return self.load or quote(self.column)
 
     @property
     def is_excluded(self) -> bool:

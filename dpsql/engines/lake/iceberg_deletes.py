@@ -8,7 +8,6 @@ an error: it may be of any type.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.engines.lake.addresses import check_paths
-from dpsql.engines.lake.refusals import refusal_of
-from dpsql.engines.lake.roaring import decoded
-from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.engines.lake.refusals import in_words, refusal_of
+from dpsql.engines.lake.roaring import decoded, unframed
+from dpsql.errors import InvalidArgument
 
 Places = npt.NDArray[np.int64]
 MENDED: Final = (
@@ -27,8 +26,9 @@ MENDED: Final = (
     "in Spark, and register the table again"
 )
 _TYPES: Final = ({"VARCHAR"}, {"BIGINT", "INTEGER"})
-_FRAME: Final = 4
-"""Bytes of the length before a vector, and of the checksum after it."""
+_UNREAD: Final = (
+    f"a deletion vector of the snapshot cannot be read, or deletes rows that its data file does not have: {MENDED}"
+)
 
 
 @dataclass(frozen=True)
@@ -90,21 +90,9 @@ def of_vector(io: Any, delete: File, rows: int) -> Places:
     Raises:
         InvalidArgument: it cannot be read, or lists another number of rows than its manifest says.
     """
-    try:
-        with io.new_input(delete.path).open() as stream:
-            stream.seek(delete.offset)
-            whole = stream.read(delete.length)
-        data, check = whole[_FRAME:-_FRAME], whole[-_FRAME:]
-        if int.from_bytes(whole[:_FRAME], "big") != len(data) or int.from_bytes(check, "big") != zlib.crc32(data):
-            raise ValueError("it is damaged")
-        places = decoded(data, rows)
-    except (duckdb.InterruptException, DpsqlError):
-        raise
-    except Exception:  # of the disk, or of whatever the manifest has instead of numbers
-        raise InvalidArgument(
-            "a deletion vector of the snapshot cannot be read, or deletes rows that its data file does not have: "
-            f"{MENDED}"
-        ) from None
+    with in_words(_UNREAD), io.new_input(delete.path).open() as stream:
+        stream.seek(delete.offset)
+        places = decoded(unframed(stream.read(delete.length)), rows)
     if len(places) != delete.rows:
         raise InvalidArgument(f"a deletion vector deletes another number of rows than its manifest says: {MENDED}")
     return places

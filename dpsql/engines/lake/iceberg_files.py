@@ -20,8 +20,9 @@ from dpsql.engines.external import driver
 from dpsql.engines.lake.deleted import bits, lengths
 from dpsql.engines.lake.iceberg_deletes import MENDED, File, Places, of_file, of_vector
 from dpsql.engines.lake.identity import one_spelling
+from dpsql.engines.lake.refusals import in_words
 from dpsql.engines.lake.stored import here
-from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.errors import InvalidArgument
 
 _EQUALITY: Final = 2  # 0 is data, 1 is places
 _REMOVED: Final = 2
@@ -39,14 +40,8 @@ def files_of_snapshot(cursor: duckdb.DuckDBPyConnection, table: Any, snapshot: i
     Raises:
         InvalidArgument: which rows are deleted is not certain, or a file is not Parquet.
     """
-    try:
+    with in_words("the manifests of the snapshot cannot be read: restore them, or install a newer pyiceberg"):
         entries = _entries(table, snapshot)
-    except DpsqlError:
-        raise
-    except Exception:  # of pyiceberg's own, and of the disk; they quote paths
-        raise InvalidArgument(
-            "the manifests of the snapshot cannot be read: restore them, or install a newer pyiceberg"
-        ) from None
     data = {one_spelling(table.io.here(file.path)): file for file in entries if file.content == 0}
     if len(data) < sum(file.content == 0 for file in entries):
         raise InvalidArgument(f"the snapshot has a file twice: {MENDED}")

@@ -64,7 +64,7 @@ def _identities(file: PinnedFile) -> list[str]:
 
 def table_in(folder: str) -> str:
     """What a table holds that writes its files into a folder."""
-    return f"{_TABLE}{Path(object_of(folder)) if is_in_bucket(folder) else os.path.realpath(folder)}"
+    return f"{_TABLE}{Path(one_spelling(folder))}"
 
 
 def held_and_near(holds: Iterable[str], files: Iterable[PinnedFile]) -> tuple[set[str], set[str]]:

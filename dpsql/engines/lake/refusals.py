@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import duckdb
 
 from dpsql.engines.lake.addresses import is_in_bucket
 from dpsql.engines.protocol import CountingRefused
+from dpsql.errors import DpsqlError, InvalidArgument
 
 GONE: Final = 404
 _MENDED: Final = {
@@ -36,6 +38,17 @@ class BucketRefused(CountingRefused):
             f"the bucket {said}: {mended}. A charge that was made is "
             "kept, and the same call goes on with it, three times at most before it has a new answer"
         )
+
+
+@contextmanager
+def in_words(refusal: str) -> Iterator[None]:
+    """No text of another package leaves: it may have the content of a log, or a path. An interrupt stays one."""
+    try:
+        yield
+    except (duckdb.InterruptException, DpsqlError):
+        raise
+    except Exception:  # of another package, of the disk, or of whatever types a file has instead of its own
+        raise InvalidArgument(refusal) from None
 
 
 def refusal_of(error: BaseException | None, paths: Iterable[str]) -> BucketRefused | None:

@@ -7,12 +7,15 @@ Both keys come before the numbers, so a vector is refused before a place above t
 
 from __future__ import annotations
 
+import zlib
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 Places = npt.NDArray[np.int64]
+FRAME: Final = 4
+"""Bytes of the length before a vector, and of the checksum after it."""
 _MAGIC: Final = 1681511377
 _PLAIN, _RUNS = 12346, 12347
 _STARTS_FROM: Final = 4
@@ -40,6 +43,18 @@ class _Bytes:
 
     def numbers(self, count: int) -> Places:
         return np.frombuffer(self.take(2 * count), dtype="<u2").astype(np.int64)
+
+
+def unframed(framed: bytes) -> bytes:
+    """A vector as files have it: its length before it, and a checksum after it.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    length, data, check = framed[:FRAME], framed[FRAME:-FRAME], framed[-FRAME:]
+    if int.from_bytes(length, "big") != len(data) or int.from_bytes(check, "big") != zlib.crc32(data):
+        raise ValueError("it is damaged")
+    return data
 
 
 def decoded(data: bytes, rows: int) -> Places:

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from base64 import b85decode
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -27,13 +25,15 @@ import numpy.typing as npt
 
 from dpsql.engines.external import driver
 from dpsql.engines.lake.deleted import bits, lengths
-from dpsql.engines.lake.roaring import decoded
+from dpsql.engines.lake.refusals import in_words
+from dpsql.engines.lake.roaring import FRAME, decoded, unframed
 from dpsql.engines.lake.snapshot import local
 from dpsql.engines.lake.stored import chosen_names
-from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.errors import InvalidArgument
 
 _MENDED: Final = "say REORG TABLE … APPLY (PURGE) in the engine that writes it, and register the table again"
 _LOG: Final = "the log of the Delta table cannot be read"
+_UNREAD: Final = "a deletion vector of the Delta table cannot be read, or deletes rows that its file does not have"
 _OF_UUID: Final = 20
 """Digits of a UUID in Z85."""
 _OF_PYTHON: Final = str.maketrans(
@@ -62,13 +62,13 @@ def deleted_rows(
     Raises:
         InvalidArgument: a vector cannot be read, or is not what the log and the file say.
     """
-    with _in_words(_LOG):
+    with in_words(f"{_LOG}: {_MENDED}"):
         stated = _stated(cursor, table.version(), folder, paths, may_be_elsewhere=fetch is None)
         files = {path: _file_of(vector, folder) for path, vector in stated.items()}
     if fetch is not None:
         fetch(sorted({str(file.relative_to(folder)) for file in files.values() if file is not None}))
     rows = lengths(cursor, [paths[path] for path in stated]) if stated else {}
-    with _in_words("a deletion vector of the Delta table cannot be read, or deletes rows that its file does not have"):
+    with in_words(f"{_UNREAD}: {_MENDED}"):
         places = {path: decoded(_bytes_of(stated[path], files[path]), rows[paths[path]]) for path in stated}
     for path, deleted in places.items():
         if len(deleted) != stated[path]["cardinality"]:
@@ -80,17 +80,6 @@ def deleted_rows(
     if theirs.keys() != places.keys() or any(not np.array_equal(theirs[path], places[path]) for path in places):
         raise InvalidArgument(f"deltalake reads other deletion vectors than the log of the Delta table has: {_MENDED}")
     return {paths[path]: bits(deleted, rows[paths[path]]) for path, deleted in places.items() if len(deleted)}
-
-
-@contextmanager
-def _in_words(what: str) -> Iterator[None]:
-    """No text of another package leaves: it may have the content of a log."""
-    try:
-        yield
-    except (duckdb.InterruptException, DpsqlError):
-        raise
-    except Exception:  # whatever types a log has instead of its own
-        raise InvalidArgument(f"{what}: {_MENDED}") from None
 
 
 def _checked(vector: Any, *, may_be_elsewhere: bool) -> Mapping[str, Any] | None:
@@ -129,10 +118,8 @@ def _bytes_of(vector: Mapping[str, Any], file: Path | None) -> bytes:
         return b85decode(vector["text"].translate(_OF_PYTHON))
     with file.open("rb") as stream:
         stream.seek(vector["offset"])
-        data = stream.read(int.from_bytes(stream.read(4), "big"))
-        if zlib.crc32(data) != int.from_bytes(stream.read(4), "big"):
-            raise ValueError("it is damaged")
-    return data
+        length = stream.read(FRAME)
+        return unframed(length + stream.read(int.from_bytes(length, "big") + FRAME))
 
 
 def _by_deltalake(table: Any) -> dict[str, npt.NDArray[np.int64]]:
