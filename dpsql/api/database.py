@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -24,7 +23,7 @@ from dpsql.release.request import Request
 from dpsql.release.synthesis import resolve
 from dpsql.runtime.progress import breaking
 from dpsql.udfs import functions
-from dpsql.udfs.bridge.declare import Call, TableFunction
+from dpsql.udfs.bridge.declare import Call
 from dpsql.udfs.dp_budget import DpBudget
 from dpsql.udfs.dp_ledger import DpLedger
 from dpsql.udfs.dp_plan import DpPlan
@@ -153,7 +152,7 @@ class Database(Reports):
                 if resolved.entry is None and is_conversation():
                     sys.stderr.write(f"{forecast_of(cursor, resolved, None)}\n")
             entry = produce(resolved, self.instance.cursor, progress)
-        return Release(self, resolved.source.catalog, entry, resolved.choice, resolved.place)
+        return Release(self.instance, self.connection, resolved.source.catalog, entry, resolved.choice, resolved.place)
 
     @of_requests
     def forecast(
@@ -232,27 +231,6 @@ class Database(Reports):
                 "period": period,
             },
         )
-
-    def call(self, function: type[TableFunction], arguments: Mapping[str, Any]) -> pd.DataFrame:
-        """The rows of one of the SQL functions, with the errors of Python.
-
-        Args:
-            function: its class.
-            arguments: its parameters by name; None for their defaults.
-
-        Raises:
-            DpsqlError: a child with the text that is DuckDB's error in SQL.
-
-        >>> with connect() as db:
-        ...     len(db.call(DpLedger, {"source": "t"}))
-        0
-        """
-        given = arguments_of(function, arguments)
-        with pressed():
-            relation = function(self.instance).bind(Call(function.name, given, self._search_path))  # type: ignore[call-arg]
-            rows = relation.run()
-            with self.instance.cursor() as cursor, own_errors:
-                return cursor.execute(rows).df()
 
     @of_requests
     def plan(

@@ -29,8 +29,8 @@ from dpsql.core.unit_words import column_of_table, without_role
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.protocol import Engine, TableCounter, UnitBound
 from dpsql.engines.registry import engine_of
-from dpsql.engines.source import Source
-from dpsql.engines.source_path import Above, reached, with_reached
+from dpsql.engines.source import Above, Source
+from dpsql.engines.source_path import reached, with_reached
 from dpsql.errors import InvalidArgument
 from dpsql.evaluation.roles import roles_of
 from dpsql.owner.evaluate import Measured, release_of

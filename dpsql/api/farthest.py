@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -24,9 +24,7 @@ from dpsql.engines.duckdb.reading import missing, value
 from dpsql.engines.duckdb.types import text_of
 from dpsql.release.numbers import is_of_numbers
 from dpsql.report.page import Farthest
-
-if TYPE_CHECKING:
-    from dpsql.api.database import Database
+from dpsql.udfs.extension import Instance
 
 _PAIRS: Final = 8
 _MEANS: Final = 8
@@ -37,7 +35,7 @@ _SMALL: Final = 0.01
 
 
 def farthest(
-    database: Database,
+    instance: Instance,
     domain: Domain,
     tables: tuple[exp.Expr, exp.Expr],
     strengths: Mapping[Clique, float],
@@ -46,7 +44,7 @@ def farthest(
     """Where a table is farthest from the truth.
 
     Args:
-        database: of both tables.
+        instance: of the database of both tables.
         domain: of the release.
         tables: the real one and the synthetic one.
         strengths: of pairs in the real rows.
@@ -56,17 +54,17 @@ def farthest(
     listed = sorted(pairs, key=lambda one: -one[0])[:_PAIRS]
     return Farthest(
         tuple((*pair, f"{strengths[pair]:.2f}", f"{made[pair]:.2f}") for _, pair in listed),
-        tuple(_means(database, domain, tables)),
-        tuple(_groups(database, domain, tables, strengths)),
+        tuple(_means(instance, domain, tables)),
+        tuple(_groups(instance, domain, tables, strengths)),
     )
 
 
-def _means(database: Database, domain: Domain, tables: Sequence[exp.Expr]) -> Iterator[tuple[str, str, str]]:
+def _means(instance: Instance, domain: Domain, tables: Sequence[exp.Expr]) -> Iterator[tuple[str, str, str]]:
     numbers = [attribute for attribute in domain if is_of_numbers(attribute)]
     if not numbers:
         return
     asked = [exp.func(name, finite_number(attribute)) for attribute in numbers for name in ("avg", "stddev_pop")]
-    real, made = (_rows(database, exp.select(*(one.copy() for one in asked)).from_(table))[0] for table in tables)
+    real, made = (_rows(instance, exp.select(*(one.copy() for one in asked)).from_(table))[0] for table in tables)
     found = []
     for place, attribute in enumerate(numbers):
         truth, spread, synthetic = real[2 * place], real[2 * place + 1], made[2 * place]
@@ -77,7 +75,7 @@ def _means(database: Database, domain: Domain, tables: Sequence[exp.Expr]) -> It
 
 
 def _groups(
-    database: Database, domain: Domain, tables: Sequence[exp.Expr], strengths: Mapping[Clique, float]
+    instance: Instance, domain: Domain, tables: Sequence[exp.Expr], strengths: Mapping[Clique, float]
 ) -> list[tuple[str, str, str, str, str]]:
     """Of each GROUP BY its text, its farthest group, the rows of that, and both averages; the farthest first."""
     asked = []
@@ -86,13 +84,13 @@ def _groups(
             pair = (group.name, number.name) if (group.name, number.name) in strengths else (number.name, group.name)
             asked.append((strengths.get(pair, 0.0), group, number))
     asked.sort(key=lambda one: -abs(one[0]))
-    found = [_group_by(database, group, number, tables) for _, group, number in asked[:_GROUP_BYS]]
+    found = [_group_by(instance, group, number, tables) for _, group, number in asked[:_GROUP_BYS]]
     known = sorted((one for one in found if one is not None), key=lambda one: -one[0])
     return [words for _, words in known]
 
 
 def _group_by(
-    database: Database, group: Attribute, number: Attribute, tables: Sequence[exp.Expr]
+    instance: Instance, group: Attribute, number: Attribute, tables: Sequence[exp.Expr]
 ) -> tuple[float, tuple[str, str, str, str, str]] | None:
     """The farthest group of one GROUP BY: how far, and what is said of it; None where no group is large enough."""
     key = exp.Case(ifs=[exp.If(this=missing(group), true=exp.null())], default=text_of(value(group)))
@@ -103,7 +101,7 @@ def _group_by(
         exp.func("stddev_pop", finite_number(number)),
     ]
     asked = exp.select(*columns).group_by(exp.Literal.number(1))
-    real, made = ({row[0]: row[1:] for row in _rows(database, asked.copy().from_(table))} for table in tables)
+    real, made = ({row[0]: row[1:] for row in _rows(instance, asked.copy().from_(table))} for table in tables)
     rows = sum(count for count, _, _ in real.values())
     spread = math.sqrt(sum(count * (deviation or 0.0) ** 2 for count, _, deviation in real.values()) / max(1, rows))
     far = []
@@ -123,6 +121,6 @@ def _far(truth: float, synthetic: float, spread: float | None) -> float:
     return abs(truth - synthetic) / spread if spread else abs(truth - synthetic)
 
 
-def _rows(database: Database, query: exp.Select) -> list[tuple[Any, ...]]:
-    with database.instance.cursor() as cursor, own_errors:
+def _rows(instance: Instance, query: exp.Select) -> list[tuple[Any, ...]]:
+    with instance.cursor() as cursor, own_errors:
         return cursor.execute(query.sql(dialect="duckdb")).fetchall()

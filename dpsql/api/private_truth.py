@@ -28,22 +28,21 @@ from dpsql.owner.evaluate import compared, evaluation_of
 from dpsql.release.judgement import Judgement
 from dpsql.report.facts import check_synthetic
 from dpsql.report.page import Truth
+from dpsql.udfs.extension import Instance
 from dpsql.udfs.interrupts import pressed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpsql.api.database import Database
-
 _MOST_ROWS: Final = 20_000
 """That SDMetrics compares."""
 
 
-def truth_of(database: Database, catalog: str, entry: Entry, target: str | None, judgement: Judgement) -> Truth:
+def truth_of(instance: Instance, catalog: str, entry: Entry, target: str | None, judgement: Judgement) -> Truth:
     """The truth beside a release.
 
     Args:
-        database: of the release.
+        instance: of the database of the release.
         catalog: of its books.
         entry: of a synthetic table.
         target: a column that models predict, or None.
@@ -53,18 +52,18 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None,
         NotOwner: the owner's functions are switched off.
         DpsqlError: a child says what is wrong, such as a table that was altered.
     """
-    database.instance.check_owner("report(private=True)")
+    instance.check_owner("report(private=True)")
     check_synthetic(entry)
     if entry.linked is not None:
-        return _truth_of_tree(database, catalog, entry, target, judgement)
-    with pressed(), database.instance.cursor() as cursor:
+        return _truth_of_tree(instance, catalog, entry, target, judgement)
+    with pressed(), instance.cursor() as cursor:
         found = compared(cursor, find_source(cursor, f"{_quoted(catalog)}.{table_of(entry.source)}"), str(entry.number))
         source = found.source  # of one period where the release is
         evaluation = evaluation_of(found, target=target)
     figures, notes = list(evaluation.utility.lines()), [evaluation.warning]
     if source.place is not None:
         notes.append("SDMetrics was not asked: it compares rows, and those of this table are elsewhere.")
-    elif (score := _quality_score(database, source, catalog, entry)) is None:
+    elif (score := _quality_score(instance, source, catalog, entry)) is None:
         notes.append("SDMetrics is not installed: pip install sdmetrics adds its quality report.")
     else:
         figures += score
@@ -72,15 +71,15 @@ def truth_of(database: Database, catalog: str, entry: Entry, target: str | None,
     far = None
     if source.place is None:
         made = {pair.clique: pair.synthetic for pair in judgement.pairs}
-        far = farthest(database, entry.domain, (source.table(), rows_table(catalog, entry)), strengths, made)
+        far = farthest(instance, entry.domain, (source.table(), rows_table(catalog, entry)), strengths, made)
     return Truth(found.shares(), strengths, figures, notes, far)
 
 
-def _truth_of_tree(database: Database, catalog: str, entry: Entry, target: str | None, judgement: Judgement) -> Truth:
+def _truth_of_tree(instance: Instance, catalog: str, entry: Entry, target: str | None, judgement: Judgement) -> Truth:
     """The truth beside a linked release: of units' rows in the pictures, of the tables in the figures."""
     if target is not None:
         raise InvalidArgument(f"target is of one synthetic table, and {entry.called} has linked ones: leave target out")
-    with pressed(), database.instance.cursor() as cursor, compared_tree(cursor, Books(cursor, catalog), entry) as found:
+    with pressed(), instance.cursor() as cursor, compared_tree(cursor, Books(cursor, catalog), entry) as found:
         evaluation = found.evaluation()
         shares = found.shares(column.name for column in judgement.columns)
         return Truth(shares, found.strengths(judgement.pairs), list(evaluation.lines()), [evaluation.warning])
@@ -90,11 +89,11 @@ def _quoted(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
 
 
-def _quality_score(database: Database, source: Source, catalog: str, entry: Entry) -> list[tuple[str, str]] | None:
+def _quality_score(instance: Instance, source: Source, catalog: str, entry: Entry) -> list[tuple[str, str]] | None:
     """What SDMetrics' quality report says; None where it is not installed."""
     if importlib.util.find_spec("sdmetrics") is None:
         return None
-    frames = [_sample(database, table, entry.domain) for table in (source.table(), rows_table(catalog, entry))]
+    frames = [_sample(instance, table, entry.domain) for table in (source.table(), rows_table(catalog, entry))]
     metadata = {"columns": {attribute.name: {"sdtype": _kind(attribute)} for attribute in entry.domain}}
     with _quiet():
         from sdmetrics.reports.single_table.quality_report import QualityReport  # the package's own door warns
@@ -112,11 +111,11 @@ def _said(score: float) -> str:
     return "not scored: no two columns depend enough on each other" if math.isnan(score) else f"{score:.3f}"
 
 
-def _sample(database: Database, table: exp.Expr, domain: Domain) -> pd.DataFrame:
+def _sample(instance: Instance, table: exp.Expr, domain: Domain) -> pd.DataFrame:
     """Some of the rows, as SDMetrics takes them."""
     query = exp.select(*map(_column, domain)).from_(table).sql(dialect="duckdb")
     sampled = f"{query} USING SAMPLE reservoir({_MOST_ROWS} ROWS) REPEATABLE (0)"
-    with database.instance.cursor() as cursor, own_errors:
+    with instance.cursor() as cursor, own_errors:
         return cursor.execute(sampled).df()
 
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpsql.api.caller import Named
 from dpsql.api.errors import own_errors
+from dpsql.api.function_rows import function_rows
 from dpsql.api.html import table
 from dpsql.api.private_truth import truth_of
 from dpsql.api.relation import Relation
@@ -29,14 +30,13 @@ from dpsql.report.charts import check_installed
 from dpsql.report.facts import Facts, check_synthetic, collect
 from dpsql.report.page import Report
 from dpsql.udfs.dp_measurements import DpMeasurements
+from dpsql.udfs.extension import Instance
 from dpsql.udfs.interrupts import pressed, watched
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-
-    from dpsql.api.database import Database
 
 
 _SHOWN: Final = 10  # rows, in a notebook
@@ -62,9 +62,17 @@ class Release(Named):
     warnings: [] {}
     """
 
-    def __init__(self, database: Database, catalog: str, entry: Entry, choice: str = "", place: int = 0) -> None:
-        self._database, self._catalog, self.entry, self._choice = database, catalog, entry, choice
-        self._place = place
+    def __init__(
+        self,
+        instance: Instance,
+        connection: duckdb.DuckDBPyConnection,
+        catalog: str,
+        entry: Entry,
+        choice: str = "",
+        place: int = 0,
+    ) -> None:
+        self._instance, self._connection, self._catalog = instance, connection, catalog
+        self.entry, self._choice, self._place = entry, choice, place
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{one.rows} of {one.table}" for one in self.entry.tables) or f"{self.entry.rows}"
@@ -95,7 +103,7 @@ class Release(Named):
                 f"there is no table {shorten(table)!r} in release {self.entry.number}; there are {listed}"
             )
         place = self.tables.index(name)
-        return Release(self._database, self._catalog, self.entry, self._choice, place)
+        return Release(self._instance, self._connection, self._catalog, self.entry, self._choice, place)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -114,7 +122,7 @@ class Release(Named):
         Raises:
             DpsqlError: the release is of one table, a table is there already, or DuckDB cannot make it.
         """
-        with own_errors, self._database.instance.cursor() as cursor:
+        with own_errors, self._instance.cursor() as cursor:
             return dict(write_schema(Books(cursor, self._catalog), self.entry, schema))
 
     def in_sql(self) -> duckdb.DuckDBPyRelation:
@@ -125,7 +133,7 @@ class Release(Named):
     def relation(self) -> Relation:
         """The synthetic rows as a relation, which prints itself."""
         with own_errors:
-            return Relation(self._database.connection.sql(self._select()))
+            return Relation(self._connection.sql(self._select()))
 
     def show(self) -> None:
         """Print the first synthetic rows."""
@@ -163,7 +171,7 @@ class Release(Named):
         target = exp.table_(name, quoted=True)
         tree = exp.Create(this=target, kind="TABLE", expression=exp.maybe_parse(self._select(), dialect="duckdb"))
         with own_errors:
-            self._database.connection.execute(tree.sql(dialect="duckdb"))
+            self._connection.execute(tree.sql(dialect="duckdb"))
 
     def write(self, path: str | Path) -> None:
         """Write the synthetic rows to a file, CSV or Parquet by its suffix.
@@ -174,7 +182,7 @@ class Release(Named):
         query: exp.Select = exp.maybe_parse(self._select(), dialect="duckdb")
         copy = exp.Copy(this=query.subquery(), kind=False, files=[exp.Literal.string(str(path))])
         with own_errors:
-            self._database.connection.execute(copy.sql(dialect="duckdb"))
+            self._connection.execute(copy.sql(dialect="duckdb"))
 
     @property
     def warnings(self) -> list[str]:
@@ -194,7 +202,7 @@ class Release(Named):
     def judgement(self) -> Judgement:
         """How near the synthetic rows are to what was measured: see `dpsql.release.judgement`. Computed once."""
         check_synthetic(self.entry)
-        with pressed(), watched(self._database.instance) as progress, self._database.instance.cursor() as cursor:
+        with pressed(), watched(self._instance) as progress, self._instance.cursor() as cursor:
             return judge_release(cursor, Books(cursor, self._catalog), self.entry, progress.check)
 
     @cached_property
@@ -208,7 +216,7 @@ class Release(Named):
         ...     print(db.synthesize("t", epsilon=3.0).verdict.text[:31])
         Shares of sick are off by about
         """
-        with self._database.instance.cursor() as cursor:
+        with self._instance.cursor() as cursor:
             left = account_now(Books(cursor, self._catalog), self.entry.source).epsilon_left
         return verdict_of(self.entry, self.judgement, left)
 
@@ -237,7 +245,7 @@ class Release(Named):
         if target is not None and not private:
             raise InvalidArgument("target is of a private report: say private=True, or leave target out")
         check_installed()
-        truth = truth_of(self._database, self._catalog, self.entry, target, self.judgement) if private else None
+        truth = truth_of(self._instance, self._catalog, self.entry, target, self.judgement) if private else None
         return Report(self._collected(), truth)
 
     def card(self, **stated: Unpack[Stated]) -> Card:
@@ -262,7 +270,7 @@ class Release(Named):
     def _collected(self) -> Facts:
         """What is known of it, with its table's budget as it is now."""
         judgement = self.judgement
-        with self._database.instance.cursor() as cursor:
+        with self._instance.cursor() as cursor:
             return collect(Books(cursor, self._catalog), self.entry, judgement)
 
     @property
@@ -273,7 +281,7 @@ class Release(Named):
     @property
     def measurements(self) -> pd.DataFrame:
         """The noisy counts that the release is made from: see `dp_measurements` in SQL."""
-        return self._database.call(DpMeasurements, {"release": self.entry.key})
+        return function_rows(self._instance, DpMeasurements, {"release": self.entry.key}, "")
 
     @property
     def errors(self) -> pd.DataFrame:
@@ -283,7 +291,7 @@ class Release(Named):
         synthetic and measured counts, and the expected L1 of the noise; both as fractions of the measured total.
         Computed from released values only.
         """
-        with self._database.instance.cursor() as cursor:
+        with self._instance.cursor() as cursor:
             return marginal_errors(cursor, Books(cursor, self._catalog), self.entry)
 
     def answers(self, *columns: str) -> pd.DataFrame:
@@ -303,6 +311,6 @@ class Release(Named):
         ...     list(release.answers("sick").columns)
         ['sick', 'measured', 'stddev', 'synthetic']
         """
-        with self._database.instance.cursor() as cursor:
+        with self._instance.cursor() as cursor:
             books = Books(cursor, self._catalog)
             return marginal_answers(cursor, books, self.entry, columns)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
+from dpsql.api.function_rows import function_rows
 from dpsql.api.people import People
 from dpsql.api.release import Release
 from dpsql.api.request_arguments import RequestArguments
@@ -23,7 +24,6 @@ from dpsql.udfs.dp_plan import ASSUMED_ROWS, DpPlan
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpsql.api.database import Database
     from dpsql.api.plan_frame import PlanFrame
 
 
@@ -38,8 +38,22 @@ class Reports(People):
     """The methods that show what is known of releases and plans; they are free and read no private row."""
 
     def call(self, function: type[TableFunction], arguments: Mapping[str, Any]) -> pd.DataFrame:
-        """See `Database.call`."""
-        raise NotImplementedError  # abstract: `Database` has it, and is above this module
+        """The rows of one of the SQL functions, with the errors of Python.
+
+        Args:
+            function: its class.
+            arguments: its parameters by name; None for their defaults.
+
+        Raises:
+            DpsqlError: a child with the text that is DuckDB's error in SQL.
+
+        >>> import dpsql
+        >>> from dpsql.udfs.dp_ledger import DpLedger
+        >>> with dpsql.connect() as db:
+        ...     len(db.call(DpLedger, {"source": "t"}))
+        0
+        """
+        return function_rows(self.instance, function, arguments, self._search_path)
 
     def release(self, release: int | str) -> Release:
         """A synthetic table that was released before, by its number, name or key: see `dp_releases`.
@@ -58,7 +72,7 @@ class Reports(People):
         """
         catalog, entry = find_release(self.instance, str(release))
         check_synthetic(entry)
-        return Release(cast("Database", self), catalog, entry, str(entry.report.get("choice", "")))
+        return Release(self.instance, self.connection, catalog, entry, str(entry.report.get("choice", "")))
 
     @of_requests
     def plan_chart(

@@ -23,8 +23,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.counter import Counter
 from dpsql.core.domain import Domain
 from dpsql.core.unit_row import UnitRow
-from dpsql.engines.source import Source
-from dpsql.engines.source_path import Above
+from dpsql.engines.source import Above, Source
 from dpsql.errors import DpsqlError
 
 

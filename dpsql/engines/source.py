@@ -1,19 +1,21 @@
-"""A table of rows as its engine's catalogue spells it, and its columns. Values only: nothing here reads a catalogue."""
+"""A table of rows as its engine's catalogue spells it, its columns, and how its rows lead to privacy units.
+
+Values only: nothing here reads a catalogue.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
+from dpsql.core.domain import Domain
 from dpsql.core.names import pick, quote
+from dpsql.core.of_unit import OfUnit
 from dpsql.core.period import Period, period_key
 from dpsql.engines.place import Place
 from dpsql.errors import InvalidArgument, UnknownName
-
-if TYPE_CHECKING:
-    from dpsql.engines.source_path import PerUnit
 
 HOST: Final = "duckdb"
 """The engine of tables whose rows are in a database of the DuckDB instance itself."""
@@ -113,6 +115,52 @@ class Source:
                 return column
         names = ", ".join(column.name for column in self.columns)
         raise UnknownName(f"table {self.name!r} has no column {name!r}; it has {names}")
+
+
+@dataclass(frozen=True)
+class Above:
+    """A table whose rows the rows of the table below it lead to.
+
+    Attributes:
+        source: the table, with its own columns.
+        key: columns of the table below.
+        references: columns of its own that they name, in the same order.
+    """
+
+    source: Source
+    key: tuple[str, ...]
+    references: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PerUnit:
+    """What a unit's rows of a linked table are asked for, as a column of the units.
+
+    One unit is one row, and what stands in the column is a matter of that unit's rows alone. So a count of units by it
+    changes by 1 at most when a unit comes or goes, however many rows it has.
+
+    Attributes:
+        table: the linked table.
+        path: the tables above it, the next one first, the units last.
+        most: so many rows or more are one number.
+        asked: of the rows.
+        way: how the ledger states that the rows lead to the units.
+        domain: of the columns that its conditions read, once it was looked up.
+        cells: some columns of that domain, and the cells of them in which conditions hold; all of these must.
+    """
+
+    table: Source
+    path: tuple[Above, ...]
+    most: int
+    asked: OfUnit
+    way: str = ""
+    domain: Domain | None = None
+    cells: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the column is called beside those of the units."""
+        return self.asked.called(self.table.key)
 
 
 def _rows_of(table: exp.Table, period: Period) -> exp.Subquery:

@@ -16,8 +16,8 @@ from dpsql.books.ledger.store import Books
 from dpsql.books.tables.links import beside, declared_beside
 from dpsql.core.constraint import MOST_TUPLES, Constraint, components
 from dpsql.core.domain import Attribute, Domain
-from dpsql.engines.source import Source
-from dpsql.engines.source_path import PerUnit, with_per_unit
+from dpsql.engines.source import PerUnit, Source
+from dpsql.engines.source_path import with_per_unit
 from dpsql.errors import InvalidArgument, InvalidQuery
 from dpsql.evaluation.constraints import PredicateFails, is_true, parse_predicate
 from dpsql.owner.protect import domain_of

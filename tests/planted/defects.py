@@ -159,7 +159,7 @@ DEFECTS = (
     Defect("who asks again waits behind those who pay", "dpsql/service/keeper.py", "if function in CHARGING and not bound.is_stored:", "if function in CHARGING:", ("tests/service/test_turns.py",)),
     # reports
     Defect("a report counts the private table", "dpsql/release/quality.py", "    source = Source(table.catalog, table.db, table.name, columns)\n", "    source = Source(table.catalog, 'main', entry.source, columns)\n", ("tests/report/test_report.py",)),
-    Defect("a private report is anybody's", "dpsql/api/private_truth.py", '    database.instance.check_owner("report(private=True)")\n', "", ("tests/report/test_report.py",)),
+    Defect("a private report is anybody's", "dpsql/api/private_truth.py", '    instance.check_owner("report(private=True)")\n', "", ("tests/report/test_report.py",)),
     Defect("names are markup", "dpsql/report/page.py", "autoescape=True", "autoescape=False", ("tests/report/test_report.py",)),
     # declarations
     Defect("init reads rows without --owner-looks", "dpsql/api/proposing/propose.py", "(look(c, context, source) if owner_looks else public.propose(c, context))", "look(c, context, source)", ("tests/api/test_init.py",)),

@@ -18,8 +18,8 @@ from dpsql.core.names import quote
 from dpsql.core.of_unit import OfUnit
 from dpsql.engines.duckdb.names import current_schema
 from dpsql.engines.registry import find_parts
-from dpsql.engines.source import FoundView, Source
-from dpsql.engines.source_path import Above, reached, with_per_unit, with_reached
+from dpsql.engines.source import Above, FoundView, Source
+from dpsql.engines.source_path import reached, with_per_unit, with_reached
 from dpsql.errors import DpsqlError, InvalidQuery
 from dpsql.language.linked import reads_linked
 from dpsql.language.place import DEEPEST, Place

@@ -19,7 +19,8 @@ from dpsql.core.constraint import Constraint
 from dpsql.core.domain import Attribute, Domain, attribute_from, fields_of
 from dpsql.core.period import split_key, table_of
 from dpsql.core.period_domain import fact_of
-from dpsql.engines.source_path import Above, reached
+from dpsql.engines.source import Above
+from dpsql.engines.source_path import reached
 from dpsql.errors import InvalidArgument
 
 ACROSS: Final = ""

@@ -32,8 +32,8 @@ from dpsql.engines.duckdb.declare import automatic
 from dpsql.engines.duckdb.names import split_name
 from dpsql.engines.protocol import UnitBound
 from dpsql.engines.registry import find_parts
-from dpsql.engines.source import Source, written_alike
-from dpsql.engines.source_path import Above, PerUnit, reached, with_per_unit, with_reached
+from dpsql.engines.source import Above, PerUnit, Source, written_alike
+from dpsql.engines.source_path import reached, with_per_unit, with_reached
 from dpsql.errors import InvalidArgument, NotProtected, UnknownName
 
 _MOST_NUMBER: Final = 1000

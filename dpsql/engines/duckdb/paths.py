@@ -24,8 +24,8 @@ from dpsql.core.column_types import column_type
 from dpsql.engines.duckdb.codes import Codes
 from dpsql.engines.duckdb.types import filled
 from dpsql.engines.duckdb.units import Bound, content_of, unused
-from dpsql.engines.source import Source
-from dpsql.engines.source_path import Above, PerUnit, reached
+from dpsql.engines.source import Above, PerUnit, Source
+from dpsql.engines.source_path import reached
 
 _UNIT = "dpsql_unit_above"
 _NUMBER = "dpsql_number"

@@ -39,42 +39,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 
-from dpsql.core.arguments import check_range, check_word, checked_names
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InvalidArgument
-from dpsql.fitting.rows.iterative_estimation import TIES
 from dpsql.mechanisms.asks import Ask, Chosen, Marginals, Total
-from dpsql.mechanisms.base import LATER, Mechanism, Outcome, Remark, register, usual_noise
+from dpsql.mechanisms.base import Outcome, Remark, register, usual_noise
 from dpsql.mechanisms.costs import BASE_BYTES, base_seconds
 from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
+from dpsql.mechanisms.ide.options import MOST_SUPPORT, Options
 from dpsql.mechanisms.ide.run import Run
-from dpsql.mechanisms.ide.support import REACHES, most_rows, remarks
+from dpsql.mechanisms.ide.support import remarks
 from dpsql.mechanisms.walk import Walk
-from dpsql.privacy.distributions import LAPLACE, Distribution, find_noise, noise_names
+from dpsql.privacy.distributions import Distribution, find_noise
 from dpsql.runtime.progress import Progress
 
 TOTAL_SHARE: Final = Fraction(1, 20)
 _EQUAL: Final = Fraction(1)  # for each kind of question
 _USUAL_SUPPORT: Final = 10_000
-_MOST_SUPPORT: Final = 100_000_000
 _HALF: Final = Fraction(1, 2)
-METHODS: Final = ("iterations", "exact")
-TOTALS: Final = ("consistent", "paper")
 
 
 @register("ide", when="a public table of the same kind and pure ε; many small public groups")
 @dataclass(frozen=True)
-class IDE(Mechanism):
+class IDE(Options):
     """Reweight the rows of a public table as little as noisy marginals ask for (Tao et al. 2021).
 
     Privacy: for the table's neighbours, by `measure` only (L1 sensitivity of a marginal c, 1 without privacy units,
@@ -112,26 +108,6 @@ class IDE(Mechanism):
         InvalidArgument: an option is out of its range, or asks for more marginals than there are.
     """
 
-    takes_prior = True
-    needs_prior = True
-    noise: str = LAPLACE.name
-    marginals: int | None = None
-    iterations: int | None = None
-    ties: str = "prior"
-    region: str | None = None
-    group_by: tuple[str, ...] | None = None
-    group_marginals: int | None = None
-    group_prior: bool = True
-    copies: int = 10
-    max_cells: int = 100_000
-    support: int = 5_000_000
-    reach: str = field(default="prior", metadata=LATER)
-    clear: float | None = field(default=None, metadata=LATER)
-    method: str = field(default="iterations", metadata=LATER)
-    seconds: float = field(default=60.0, metadata=LATER)
-    passes: int = field(default=10, metadata=LATER)
-    totals: str = field(default="consistent", metadata=LATER)
-
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
         """See `Mechanism.recommended`."""
@@ -146,41 +122,6 @@ class IDE(Mechanism):
     def published_before(cls) -> Mapping[str, Any]:
         """See `Mechanism.published_before`: more steps, and totals that add up."""
         return {"group_prior": False}
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        for name, most in (("marginals", 10_000), ("iterations", 1_000_000), ("group_marginals", 10_000)):
-            if getattr(self, name) is not None:
-                check_range(name, getattr(self, name), 1, most)
-        check_range("copies", self.copies, 1, 1000)
-        check_range("max_cells", self.max_cells, 2, 10_000_000)
-        check_range("support", self.support, 1000, _MOST_SUPPORT)
-        check_range("passes", self.passes, 1, 1000)
-        known = {"noise": noise_names(), "ties": TIES, "reach": REACHES, "method": METHODS, "totals": TOTALS}
-        for name, words in known.items():
-            check_word(name, getattr(self, name), words)
-        if self.clear is not None:
-            check_range("clear", self.clear, 0, 100)
-        check_range("seconds", self.seconds, 0.1, 86_400)
-        self._check_together()
-        if self.group_marginals is not None and self.group_by is None:
-            raise InvalidArgument(f"group_marginals is {self.group_marginals}, but there are no groups: give group_by")
-        if self.group_by is not None:
-            object.__setattr__(self, "group_by", checked_names("group_by", self.group_by))
-
-    def _check_together(self) -> None:
-        """Refuse options that go with Algorithm 1, or with the other method, only."""
-        alone = {"reach": self.reach != "prior", "clear": self.clear is not None, "method": self.method == "exact"}
-        for name, is_given in alone.items():
-            if is_given and (self.region is not None or self.group_by is not None):
-                raise InvalidArgument(
-                    f"{name} is {getattr(self, name)!r}, which goes without region and group_by: leave it out"
-                )
-            if is_given and name != "method" and self.method == "exact":
-                raise InvalidArgument(
-                    f"{name} is {getattr(self, name)!r}, but method is 'exact', which meets all cells on the prior's "
-                    "rows: leave one of them out"
-                )
 
     @property
     def distribution(self) -> Distribution:
@@ -229,7 +170,7 @@ class IDE(Mechanism):
         if self.reach == "domain" and size > self.support:
             raise DomainTooLarge(
                 f"reach is 'domain', which has {size:.3g} records, more than support = {self.support}: say reach := "
-                f"'cells'{', or raise support' if size <= _MOST_SUPPORT else ''}"
+                f"'cells'{', or raise support' if size <= MOST_SUPPORT else ''}"
             )
         regions, groups = self.region_of(domain), self.keys_of(domain)
         others = self.features_of(domain)
@@ -304,10 +245,6 @@ class IDE(Mechanism):
         )
         return [*usual, Remark("noise", words)]
 
-    def rows_of(self, domain: Domain) -> int:
-        """The most rows of the prior that are kept, for each region or group."""
-        return most_rows(self.support // domain.size(self.keys_of(domain)), exact=self.method == "exact")
-
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
         prior = walk.curator.prior
@@ -315,25 +252,6 @@ class IDE(Mechanism):
             raise InvalidArgument(f"mechanism {self.name!r} starts from a public table: give prior := 'its name'")
         work = Run.of(self, walk, prior, np.random.default_rng(seed), progress)
         return work.by_groups() if work.keys else work.whole()
-
-    def region_of(self, domain: Domain) -> Clique:
-        """The region's column."""
-        return (domain.find(self.region),) if self.region is not None else ()
-
-    def keys_of(self, domain: Domain) -> Clique:
-        """The region's and the groups' columns."""
-        return domain.clique([*self.region_of(domain), *(self.group_by or ())])
-
-    def features_of(self, domain: Domain) -> Clique:
-        """The other columns."""
-        keys = set(self.keys_of(domain))
-        return tuple(name for name in domain.names if name not in keys)
-
-    def own_marginals(self, domain: Domain, workload: Workload) -> tuple[Clique, ...]:
-        """The workload's marginals where they are measured themselves, without groups; else none."""
-        limit = self.marginals or len(domain)
-        fits = len(workload.needed) <= limit and all(domain.size(c) <= self.max_cells for c in workload.needed)
-        return workload.needed if fits and not self.keys_of(domain) else ()
 
     def candidates(self, domain: Domain, outer: Clique) -> int:
         """How many 1-way marginals and pairs of other columns may be measured beside `outer`."""

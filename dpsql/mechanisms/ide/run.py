@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,13 @@ from dpsql.fitting.rows.two_stages import two_stages
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.asks import Chosen
 from dpsql.mechanisms.base import Outcome
+from dpsql.mechanisms.ide.options import Options
 from dpsql.mechanisms.ide.support import MEND, every_record, support_of, with_cells
 from dpsql.mechanisms.walk import Walk
 from dpsql.models.grouped_rows import GroupedRows
 from dpsql.models.weighted_rows import WeightedRows
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.dependence import Noise, dependent_cliques, independent_columns, mutual_information
-
-if TYPE_CHECKING:
-    from dpsql.mechanisms.ide.ide import IDE
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -44,7 +42,7 @@ class Run:
     """One run.
 
     Attributes:
-        asked: the mechanism.
+        asked: the options of the mechanism.
         walk, generator, progress: of the run.
         keys: the region's and the groups' columns.
         features: the other columns.
@@ -55,7 +53,7 @@ class Run:
         summed: what was measured inside regions or groups, added up over these.
     """
 
-    asked: IDE
+    asked: Options
     walk: Walk
     generator: np.random.Generator
     progress: Progress
@@ -68,7 +66,7 @@ class Run:
     summed: list[Target] = field(default_factory=list)
 
     @staticmethod
-    def of(asked: IDE, walk: Walk, prior: Prior, generator: np.random.Generator, progress: Progress) -> Run:
+    def of(asked: Options, walk: Walk, prior: Prior, generator: np.random.Generator, progress: Progress) -> Run:
         """Before the first question: the support."""
         domain = walk.domain
         keys, features = asked.keys_of(domain), asked.features_of(domain)
