@@ -144,11 +144,12 @@ class _Client:
         told, options, channel = self._told, self._worker.options, self._channel
         self.analyst = Analyst(self._worker.shared, Login(told["user"], told["token"]), channel.notice)
         session = Session(channel, self.analyst, options, self._worker.holdings)
+        state = session.state
         try:
-            session.settings.begin({**told["settings"], "application_name": told["application"]})
+            state.settings.begin({**told["settings"], "application_name": told["application"]})
             channel.send(b"R", struct.pack("!i", 0))
-            session.told = {**STATUS, "session_authorization": told["user"], **session.settings.reported}
-            for name, value in session.told.items():
+            state.told = {**STATUS, "session_authorization": told["user"], **state.settings.reported}
+            for name, value in state.told.items():
                 channel.send(b"S", text(name) + text(value))
             channel.send(b"K", struct.pack("!iI", told["number"], told["key"]))
             session.serve()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dpsql.core.names import quote
 from dpsql.service.allowlist import NotAllowed
@@ -17,9 +17,7 @@ from .copy_options import Options, options
 from .encode import copy_lines, texts
 from .messages import text
 from .results import Formats, copy_shape
-
-if TYPE_CHECKING:
-    from .session import Session
+from .session_state import SessionState
 
 _BINARY: Final = Formats((1,))
 _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
@@ -56,7 +54,7 @@ class Copy:
         more = words[3:] if [word.upper() for _, word in words[2:3]] == ["WITH"] else words[2:]
         return cls(_query_of(inner.strip()), options(more))
 
-    def run(self, session: Session) -> None:
+    def run(self, session: SessionState) -> None:
         """Send the rows."""
         checked = session.analyst.check(respelled(self.query, session.analyst.login.user))
         binary = self.options.form == "binary"

@@ -2,72 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from dpsql.service.directory import Columns
 from dpsql.service.tokens import first_word, tokens
 
+from .cursor_words import Declared, Fetched, ahead, name_of
 from .failed import Failed
 from .messages import text
 from .portals import Portal, Prepared
 from .results import Formats
-from .scrolling import Fetched, Scroll, ahead, name_of
+from .scrolling import Scroll
+from .session_state import SessionState
 
 if TYPE_CHECKING:
     from .commands import Values
-    from .session import Session
 
 _MOST: Final = 100
 """Cursors of a session: each may hold rows that were read."""
 _MOST_SAVEPOINTS: Final = 1000
-_KINDS: Final = frozenset({"BINARY", "ASENSITIVE", "INSENSITIVE", "NO", "SCROLL"})
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What a DECLARE says.
-
-    Attributes:
-        name: of the cursor.
-        query: whose rows it has.
-        hold: whether it outlives its transaction.
-        scrolls: whether it goes back, too.
-    """
-
-    name: str
-    query: str
-    hold: bool
-    scrolls: bool
-
-    @classmethod
-    def of(cls, sql: str) -> Declared | None:
-        """Of a statement; None if it is no DECLARE.
-
-        Raises:
-            Failed: it is one, but not as PostgreSQL has it.
-        """
-        if first_word(sql) != "DECLARE":
-            return None
-        found = tokens(sql)
-        at = [place for place, (kind, _) in enumerate(found) if kind != "space"]
-        words = [found[place][1].upper() for place in at]
-        here = 2
-        while words[here : here + 1] and words[here] in _KINDS:
-            here += 1
-        kinds = words[2:here]
-        scrolls = "SCROLL" in kinds and "NO" not in kinds
-        hold = words[here + 1 : here + 3] == ["WITH", "HOLD"]
-        begins = here + (3 if hold or words[here + 1 : here + 3] == ["WITHOUT", "HOLD"] else 1)
-        if words[here : here + 1] != ["CURSOR"] or words[begins : begins + 1] != ["FOR"]:
-            raise Failed("42601", "a cursor is declared by DECLARE name CURSOR FOR SELECT …")
-        return cls(name_of(found[at[1]][1]), "".join(word for _, word in found[at[begins] + 1 :]), hold, scrolls)
 
 
 class Cursors:
     """The cursors of a session. A cursor's query runs at its first FETCH, which chooses the format of its rows."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionState) -> None:
         self._session = session
         self._open: dict[str, tuple[Declared, Portal]] = {}
         self._scrolls: dict[str, Scroll] = {}
@@ -78,7 +37,7 @@ class Cursors:
     def declare(self, declared: Declared, prepared: Prepared, parameters: list[object]) -> None:
         """Make one."""
         session = self._session
-        session.allowed(prepared.sql)
+        session.check_going_on()
         if session.settings.transaction != "T" and not declared.hold:
             raise Failed(
                 "25P01", "DECLARE CURSOR can only be used in transaction blocks: say BEGIN first, or WITH HOLD"
@@ -162,7 +121,7 @@ class Cursors:
         if session.settings.transaction == "I":
             raise Failed("25P01", f"{tag} can only be used in transaction blocks: say BEGIN first")
         if tag != "ROLLBACK":
-            session.allowed(name)
+            session.check_going_on()
         if tag == "SAVEPOINT":
             if len(self._savepoints) >= _MOST_SAVEPOINTS:
                 raise Failed("54000", f"{_MOST_SAVEPOINTS} savepoints are there: RELEASE some")
@@ -187,7 +146,7 @@ class Cursors:
         Raises:
             Failed: a transaction is open.
         """
-        self._session.allowed("")
+        self._session.check_going_on()
         if self._session.settings.transaction != "I":
             raise Failed("25001", "DISCARD ALL cannot run inside a transaction block")
         self._session.settings.reset()

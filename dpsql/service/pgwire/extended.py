@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import duckdb
 
@@ -18,16 +18,15 @@ from dpsql.service.respell import respelled
 from dpsql.service.tokens import tokens, trimmed
 
 from . import decode
+from .commands import Said
 from .copying import Copy
-from .cursors import Cursors, Declared
+from .cursor_words import Declared, Fetched
+from .cursors import Cursors
 from .failed import Failed
 from .messages import BadMessage, Reader, row_description, text
 from .portals import Portal, Prepared
 from .results import Formats
-from .scrolling import Fetched
-
-if TYPE_CHECKING:
-    from .session import Session
+from .session_state import SessionState
 
 _MOST: Final = 1000
 """Prepared statements, and portals, of a session."""
@@ -40,7 +39,7 @@ class Extended:
         cursors: of the session, which are portals by another door.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionState) -> None:
         self._session = session
         self.cursors = Cursors(session)
         self._prepared: dict[str, Prepared] = {}
@@ -158,7 +157,7 @@ class Extended:
         if prepared.command:
             self._describe_command(prepared, Formats())
             return
-        self._session.allowed(prepared.sql)
+        self._session.check_going_on()
         checked = self._session.analyst.check(with_nulls(prepared.sql))
         try:
             columns = self._session.analyst.columns(checked)
@@ -220,7 +219,7 @@ class Extended:
         fetched = Fetched.of(sql)
         if fetched is None:
             return self.cursors.end(sql)
-        self._session.allowed(sql)
+        self._session.check_going_on()
         self.cursors.fetch(fetched, formats, describes=describes)
         return True
 
@@ -239,13 +238,26 @@ class Extended:
             if said.row is not None:
                 raw = said.row[1].encode()
                 session.channel.send(b"D", struct.pack("!hi", 1, len(raw)) + raw)
-            session.said(replace(said, row=None))
+            self.said(replace(said, row=None))
             return
         copy = Copy.of(sql)
         if copy is not None:
-            session.allowed(sql)
+            session.check_going_on()
             session.set_out()
             copy.run(session)
+
+    def said(self, said: Said) -> None:
+        """Answer a command."""
+        if said.savepoint is not None:
+            self.cursors.savepoint(said.tag, said.savepoint)
+        if said.tag == "DISCARD ALL":
+            self.cursors.discard()
+        self._session.report()
+        if said.deallocate is not None:
+            self.deallocate(said.deallocate)
+        if said.tag in ("COMMIT", "ROLLBACK") and self._session.settings.transaction == "I":
+            self.cursors.ended(kept=said.tag == "COMMIT")
+        self._session.channel.send(b"C", text(said.tag))
 
     def _portal(self, name: str) -> Portal:
         if name not in self._portals:

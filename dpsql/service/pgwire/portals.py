@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsql.service.allowlist import Checked
 from dpsql.service.analyst import Execution
 from dpsql.service.directory import Columns
 
+from .cursor_words import Declared
 from .failed import Failed
 from .results import Formats
-
-if TYPE_CHECKING:
-    from .cursors import Declared
-    from .session import Session
+from .session_state import SessionState
 
 
 @dataclass
@@ -79,12 +77,12 @@ class Portal:
         yield
         self.failed = False
 
-    def start(self, session: Session) -> None:
+    def start(self, session: SessionState) -> None:
         """Run it, once."""
         if self.execution is None:
             self._run(session, self._checked(session))
 
-    def described(self, session: Session) -> Columns:
+    def described(self, session: SessionState) -> Columns:
         """The columns: it runs for them, unless that is charged for, which only its rows are."""
         self.told = True
         if self.execution is None:
@@ -94,18 +92,18 @@ class Portal:
             self._run(session, checked)
         return self.columns
 
-    def _checked(self, session: Session) -> Checked:
-        session.allowed(self.prepared.sql)
+    def _checked(self, session: SessionState) -> Checked:
+        session.check_going_on()
         session.set_out()
         if self.checked is None:
             self.checked = session.analyst.check(self.prepared.sql)
         return self.checked
 
-    def _run(self, session: Session, checked: Checked) -> None:
+    def _run(self, session: SessionState, checked: Checked) -> None:
         self.execution = session.analyst.run(checked, self.formats.shape, self.parameters)
         self.columns = self.execution.columns
 
-    def send(self, session: Session, most: float, *, shown: bool = True) -> tuple[int, bool]:
+    def send(self, session: SessionState, most: float, *, shown: bool = True) -> tuple[int, bool]:
         """Send rows that were not sent yet.
 
         Args:
@@ -119,7 +117,7 @@ class Portal:
         with self.reading():
             return self._send(session, most, shown=shown)
 
-    def _send(self, session: Session, most: float, *, shown: bool) -> tuple[int, bool]:
+    def _send(self, session: SessionState, most: float, *, shown: bool) -> tuple[int, bool]:
         assert self.execution is not None
         count = 0
         while count < most:

@@ -1,106 +1,17 @@
-"""Where FETCH and MOVE go, and cursors that go back: the rows that such a cursor has passed are kept."""
+"""Cursors that go back, too: the rows that such a cursor has passed are kept."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dpsql.service.tokens import first_word, tokens
-
-from .failed import Failed
+from .cursor_words import Fetched
 from .portals import Portal
-
-if TYPE_CHECKING:
-    from .session import Session
-
-_WAYS: Final = {
-    "NEXT": ("FORWARD", 1.0),
-    "PRIOR": ("BACKWARD", 1.0),
-    "FIRST": ("ABSOLUTE", 1.0),
-    "LAST": ("ABSOLUTE", -1.0),
-}
-_COUNTED: Final = frozenset({"FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE"})
-_LONGEST: Final = 9
-"""Digits of a count."""
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """What a FETCH or MOVE says.
-
-    Attributes:
-        name: of the cursor.
-        way: `FORWARD` or `BACKWARD` some rows, or to one row: `ABSOLUTE` or `RELATIVE`.
-        count: of rows, or which row.
-        moves: whether they are passed over only.
-    """
-
-    name: str
-    way: str
-    count: float
-    moves: bool
-
-    @classmethod
-    def of(cls, sql: str) -> Fetched | None:
-        """Of a statement; None if it is neither.
-
-        Raises:
-            Failed: it is one, but not as PostgreSQL has it.
-        """
-        if first_word(sql) not in ("FETCH", "MOVE"):
-            return None
-        shown = [word for kind, word in tokens(sql) if kind != "space"]
-        words = [word.upper() for word in shown]
-        if len(words) < 2:
-            return None
-        middle = [word for word in words[1:-1] if word not in ("FROM", "IN")]
-        way, count = _WAYS.get(middle[0] if middle else "NEXT", ("", 0.0))
-        if not way or len(middle) > 1:
-            way = middle.pop(0) if middle[0] in _COUNTED else "FORWARD"
-            count = _count(middle, way)
-        if way in ("FORWARD", "BACKWARD") and count < 0:
-            way, count = "BACKWARD" if way == "FORWARD" else "FORWARD", -count
-        return cls(name_of(shown[-1]), way, count, words[0] == "MOVE")
-
-
-def _count(words: list[str], way: str) -> float:
-    """How many rows, or which one."""
-    if way in ("FORWARD", "BACKWARD") and words in ([], ["ALL"]):
-        return inf if words else 1.0
-    text = "".join(words)
-    digits = text.lstrip("+-")
-    if len(text) - len(digits) > 1 or not digits.isdecimal() or len(digits) > _LONGEST:
-        raise Failed("42601", "rows of a cursor are fetched by FETCH FORWARD 100 FROM name")
-    return float(text)
-
-
-def name_of(word: str) -> str:
-    """A name as PostgreSQL reads it."""
-    return word[1:-1].replace('""', '"') if word.startswith('"') else word.lower()
-
-
-def ahead(fetched: Fetched, passed: int) -> tuple[float, float]:
-    """How many rows to pass over and to take then, for a cursor that goes forward only.
-
-    Args:
-        fetched: where to.
-        passed: how many rows it has passed.
-
-    Raises:
-        Failed: it would go back.
-    """
-    if fetched.way == "FORWARD" and fetched.count > 0:
-        return 0, fetched.count
-    row = fetched.count + (passed if fetched.way == "RELATIVE" else 0)
-    if fetched.way in ("FORWARD", "BACKWARD") or row <= passed:
-        raise Failed(
-            "55000", "cursor can only scan forward: declare it with SCROLL to go back, and to know its last row"
-        )
-    return row - passed - 1, 1
+from .session_state import SessionState
 
 
 @dataclass
@@ -121,7 +32,7 @@ class Scroll:
     _bytes: int = 0
     _whole: bool = False
 
-    def fetch(self, session: Session, fetched: Fetched) -> int:
+    def fetch(self, session: SessionState, fetched: Fetched) -> int:
         """Go, and send the rows that are not only passed over; how many they are."""
         with self.portal.reading():
             rows, at = self._places(session, fetched)
@@ -131,7 +42,7 @@ class Scroll:
                 self._send(session, rows)
         return len(rows)
 
-    def _places(self, session: Session, fetched: Fetched) -> tuple[range, int]:
+    def _places(self, session: SessionState, fetched: Fetched) -> tuple[range, int]:
         """The rows, and where the cursor stands then."""
         here, count = self.at, fetched.count
         if fetched.way == "FORWARD" and count > 0:
@@ -149,7 +60,7 @@ class Scroll:
         at = int(max(0, min(row, self._read + 1)))
         return range(at, at + (1 <= at <= self._read)), at
 
-    def _reach(self, session: Session, row: float) -> int:
+    def _reach(self, session: SessionState, row: float) -> int:
         """Read up to a row; the last one up to there that is."""
         assert self.portal.execution is not None
         while self._read < row and not self._whole:
@@ -163,7 +74,7 @@ class Scroll:
             self._batches.append(batch)
         return int(min(row, self._read))
 
-    def _send(self, session: Session, rows: range) -> None:
+    def _send(self, session: SessionState, rows: range) -> None:
         begin, backward = 0, rows[0] > rows[-1]
         low, high = min(rows[0], rows[-1]), max(rows[0], rows[-1])
         parts = []

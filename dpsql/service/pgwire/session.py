@@ -15,35 +15,30 @@ from dpsql.service.respell import respelled
 from dpsql.service.sqlstate import is_unexpected, message, place_of, sqlstate
 from dpsql.service.tokens import tokens, trimmed
 
-from .commands import Said, Settings
+from .commands import Said
 from .copying import Copy
-from .cursors import Declared
+from .cursor_words import Declared
 from .extended import Extended, tag_of
 from .failed import ABORTED, Failed
-from .holdings import OF_A_SESSION, Holdings
+from .holdings import Holdings
 from .messages import BadMessage, Channel, Closed, row_description, text
 from .results import Formats
+from .session_state import SessionState
 
 
 class Session:
     """See the module."""
 
     def __init__(self, channel: Channel, analyst: Analyst, options: Options, of_user: Holdings) -> None:
-        self.channel, self.analyst, self.most_rows = channel, analyst, options.most_rows
-        self.holdings = Holdings(OF_A_SESSION, of_user)
-        self.settings = Settings(options.statement_seconds, analyst.login.user)
-        self.told: dict[str, str] = {}
-        """Settings that were reported, by name."""
-        self._extended = Extended(self)
+        self.state = SessionState(channel, analyst, options, of_user)
+        self._extended = Extended(self.state)
         self._skipping = False
-        self.subject = ""
-        """The statement that is being answered, as the client sent it."""
 
     def serve(self) -> None:
         """Answer until the client leaves."""
         self.ready()
         while True:
-            kind, payload = self.channel.message()
+            kind, payload = self.state.channel.message()
             if kind == b"X":
                 raise Closed
             if kind == b"Q":
@@ -56,7 +51,7 @@ class Session:
                 self._extended.sync()
                 self.ready()
             elif kind == b"H":
-                self.channel.flush()
+                self.state.channel.flush()
             elif kind in (b"d", b"c", b"f"):  # of a COPY that was refused
                 continue
             elif not self._skipping:
@@ -64,13 +59,13 @@ class Session:
 
     def ready(self) -> None:
         """Say that the next statement may come."""
-        self.settings.end()
-        self.channel.send(b"Z", self.settings.transaction.encode())
-        self.channel.flush()
+        self.state.settings.end()
+        self.state.channel.send(b"Z", self.state.settings.transaction.encode())
+        self.state.channel.flush()
 
     def _answered(self, answer: Callable[[bytes], None], payload: bytes) -> bool:
         """Whether a message was answered: what goes wrong in it, whatever it is, ends the statement alone."""
-        self.subject = ""
+        self.state.subject = ""
         try:
             answer(payload)
         except Closed:
@@ -82,48 +77,19 @@ class Session:
 
     def fail(self, error: Exception) -> None:
         """Tell an error, and the owner of one that nothing else has a line of."""
-        self.settings.fail()
+        self.state.settings.fail()
         code = error.code if isinstance(error, Failed) else "08P01" if isinstance(error, BadMessage) else ""
-        self.channel.error(code or sqlstate(error), str(error) if code else message(error))
+        self.state.channel.error(code or sqlstate(error), str(error) if code else message(error))
         if code and code != ABORTED:
             self._note("refused", reason(error))
         elif not code and is_unexpected(error):
             self._note("fault", place_of(error))
-        self.report()
+        self.state.report()
 
     def _note(self, event: str, words: str) -> None:
         """Have a line of the audit log; where it cannot be written, nothing was charged that has to be in it."""
         with suppress(DpsqlError):
-            self.analyst.note({"event": event, "statement": self.subject, "reason": words})
-
-    def set_out(self) -> None:
-        """A statement begins: it has the time, the time zone and the notices that the client has set."""
-        self.analyst.seconds, self.analyst.zone = self.settings.seconds, self.settings.zone
-        self.channel.shows_notices = self.settings.notices
-
-    def report(self) -> None:
-        """Tell the settings that changed, of those that clients hear of."""
-        for name, value in self.settings.reported.items():
-            if self.told.get(name) != value:
-                self.channel.send(b"S", text(name) + text(value))
-                self.told[name] = value
-
-    def said(self, said: Said) -> None:
-        """Answer a command."""
-        if said.savepoint is not None:
-            self._extended.cursors.savepoint(said.tag, said.savepoint)
-        if said.tag == "DISCARD ALL":
-            self._extended.cursors.discard()
-        self.report()
-        if said.deallocate is not None:
-            self._extended.deallocate(said.deallocate)
-        if said.tag in ("COMMIT", "ROLLBACK") and self.settings.transaction == "I":
-            self._extended.cursors.ended(kept=said.tag == "COMMIT")
-        self.channel.send(b"C", text(said.tag))
-
-    def allowed(self, sql: str) -> None:
-        """Refuse all but the end of a transaction that has failed."""
-        self.settings.check_going_on()
+            self.state.analyst.note({"event": event, "statement": self.state.subject, "reason": words})
 
     # --- the simple protocol ----------------------------------------------------------------------------------------
 
@@ -137,9 +103,9 @@ class Session:
             raise BadMessage("a statement ends at its first zero byte")
         statements = list(split(sql))
         if not statements:
-            self.channel.send(b"I")
+            self.state.channel.send(b"I")
         for statement in statements:
-            self.subject = statement
+            self.state.subject = statement
             self._statement(statement)
 
     def _statement(self, sql: str) -> None:
@@ -152,46 +118,40 @@ class Session:
             return
         if self._extended.cursor(sql, Formats(), describes=True):
             return
-        said = self.settings.run(sql)
+        said = self.state.settings.run(sql)
         if said is not None:
             self._command(said)
             return
-        self.allowed(sql)
-        self.set_out()
+        self.state.check_going_on()
+        self.state.set_out()
         copy = Copy.of(sql)
         if copy is not None:
-            copy.run(self)
+            copy.run(self.state)
             return
         formats = Formats()
-        checked = self.analyst.check(respelled(sql, self.analyst.login.user))
-        execution = self.analyst.run(checked, formats.shape)
+        checked = self.state.analyst.check(respelled(sql, self.state.analyst.login.user))
+        execution = self.state.analyst.run(checked, formats.shape)
         try:
-            self.channel.send(b"T", formats.description(execution.columns))
+            self.state.channel.send(b"T", formats.description(execution.columns))
             count = 0
             while (batch := execution.next()) is not None:
-                count = self.counted(count, batch.num_rows)
-                self.channel.send_raw(formats.rows(batch, execution.columns))
-            self.channel.send(b"C", text(f"{tag_of(sql)} {count}" if tag_of(sql) == "SELECT" else tag_of(sql)))
+                count = self.state.counted(count, batch.num_rows)
+                self.state.channel.send_raw(formats.rows(batch, execution.columns))
+            self.state.channel.send(b"C", text(f"{tag_of(sql)} {count}" if tag_of(sql) == "SELECT" else tag_of(sql)))
         finally:
             execution.close()
 
-    def counted(self, count: int, more: int) -> int:
-        """How many rows were sent with these; more than may be are an error."""
-        if count + more > self.most_rows:
-            raise Failed("54000", f"the statement has more than {self.most_rows} rows: ask for fewer with LIMIT")
-        return count + more
-
     def _command(self, said: Said) -> None:
         if said.row is not None:
-            self.channel.send(b"T", row_description([(said.row[0], 25, -1, -1, 0)]))
-            self.channel.send(b"D", one_value(said.row[1]))
-        self.said(said)
+            self.state.channel.send(b"T", row_description([(said.row[0], 25, -1, -1, 0)]))
+            self.state.channel.send(b"D", one_value(said.row[1]))
+        self._extended.said(said)
 
     def close(self) -> None:
         """The client has gone."""
         self._extended.close()
-        self.holdings.close()
-        self.analyst.close()
+        self.state.holdings.close()
+        self.state.analyst.close()
 
 
 def one_value(value: str) -> bytes:
