@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from graphlib import CycleError, TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -57,6 +58,57 @@ def test_what_is_too_long_is_found():
     assert too_long("class A:\n" + body * 300)[0][0] == "class"
     assert too_long("def f():\n" + body * 60)[0][0] == "function"
     assert too_long("def f():\n" + body * 59) == []
+
+
+def imports_of(name: str, path: Path, modules: frozenset[str]) -> set[str]:
+    """The modules of the package that a module imports anywhere: at its top, in a function, for types alone."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    reached = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            reached |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            reached |= {inner if (inner := f"{base}.{alias.name}") in modules else base for alias in node.names}
+    return (reached & modules) - {name}
+
+
+def circle_of(paths: dict[str, Path]) -> list[str]:
+    """The modules of a circle of imports, if there is one."""
+    graph = {name: imports_of(name, path, frozenset(paths)) for name, path in paths.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def modules_of(root: Path) -> dict[str, Path]:
+    """The product's modules by name."""
+    named = {}
+    for path in [*(root / "dpsql").rglob("*.py"), *(root / "udfs").rglob("*.py")]:
+        parts = path.relative_to(root).with_suffix("").parts
+        parts = ("dpsql", *parts) if parts[0] == "udfs" else parts
+        named[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return named
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Whoever needs a part is given the part; what is given a whole object would name the module that makes it."""
+    assert circle_of(modules_of(ROOT)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["import pkg.a", "from pkg.a import x", "from . import a", "def f():\n    from .a import x"]
+)
+def test_a_circle_is_seen(tmp_path, text):
+    """The broken twins."""
+    (tmp_path / "a.py").write_text("from pkg import b\n")
+    (tmp_path / "b.py").write_text(text + "\n")
+    (tmp_path / "__init__.py").write_text("")
+    paths = {"pkg": tmp_path / "__init__.py", "pkg.a": tmp_path / "a.py", "pkg.b": tmp_path / "b.py"}
+    assert {"pkg.a", "pkg.b"} <= set(circle_of(paths))
 
 
 def house(folder: Path) -> Path:
