@@ -94,6 +94,7 @@ def modules_of(root: Path) -> dict[str, Path]:
     return named
 
 
+@pytest.mark.medium
 def test_no_modules_import_each_other_in_a_circle():
     """Whoever needs a part is given the part; what is given a whole object would name the module that makes it."""
     assert circle_of(modules_of(ROOT)) == []
