@@ -71,13 +71,13 @@ class Magics:
             held = self._shell.user_ns.get(options.database)
             self.db = held if isinstance(held, Database) else self._opened(options)
             self._shell.user_ns[options.name] = self.db
-            said = [
+            lines = [
                 f"{source}: epsilon {up(round(spent, 12))} of {up(epsilon)} is spent"
                 for source, epsilon, spent in self.db.sql(
                     "SELECT source, epsilon, epsilon_spent FROM dp_budget() ORDER BY source"
                 ).fetchall()
             ]
-            print("\n".join([f"{options.name} = {options.database}", *said]))
+            print("\n".join([f"{options.name} = {options.database}", *lines]))
 
     def _opened(self, options: argparse.Namespace) -> Database:
         path = options.database if options.database == ":memory:" else str(Path(options.database).expanduser())
@@ -97,14 +97,14 @@ class Magics:
             name = "" if cell is None else line.strip().removesuffix("<<").strip()
             if name and not name.isidentifier():
                 raise InvalidArgument(f"%%dp is followed by {name!r}: give the name of a variable, or nothing")
-            found = self._found(line if cell is None else cell)
+            relation = self._last_rows(line if cell is None else cell)
             if name:
-                self._shell.user_ns[name] = found
+                self._shell.user_ns[name] = relation
                 return None
-            return found
+            return relation
         return None
 
-    def _found(self, text: str) -> Relation | None:
+    def _last_rows(self, text: str) -> Relation | None:
         """The rows of the last statement of a text, in which the notebook's variables have their names."""
         assert self.db is not None
         statements = duckdb.extract_statements(text)
@@ -124,14 +124,14 @@ class Magics:
         """What was charged of releases that are not published yet, in words."""
         try:
             assert self.db is not None
-            found = self.db.sql(
+            releases = self.db.sql(
                 f"SELECT release, source, epsilon FROM dp_releases() WHERE state IN {_OPEN} ORDER BY 1"  # noqa: S608 - ours
             ).fetchall()
         except Exception:  # the interrupt is what matters
             return ""
         return "".join(
             f"; release {release} of {source} is charged with epsilon {up(epsilon)}"
-            for release, source, epsilon in found
+            for release, source, epsilon in releases
         )
 
 
@@ -147,8 +147,8 @@ class _Shown:
     def __exit__(self, _: object, error: BaseException | None, where: object) -> None:
         """Let the shell show it as it should."""
         if isinstance(error, KeyboardInterrupt) or (error is not None and _is_interrupt(error)):
-            said = f"interrupted{self._magics.charged()}; what was charged is kept, the same cell goes on from it, free"
-            raise _without_traceback(KeyboardInterrupt(said), said) from None
+            note = f"interrupted{self._magics.charged()}; what was charged is kept, the same cell goes on from it, free"
+            raise _without_traceback(KeyboardInterrupt(note), note) from None
         if isinstance(error, (DpsqlError, duckdb.Error)):
             _without_traceback(error, f"{type(error).__name__}: {error}")
 

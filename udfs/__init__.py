@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def _found() -> tuple[type[SqlFunction], ...]:
+def _functions() -> tuple[type[SqlFunction], ...]:
     """The SQL functions of the files `dp_*.py` beside this one, by name."""
     from .extension import SqlFunction
 
@@ -34,9 +34,9 @@ def __getattr__(name: str) -> Any:
     """`FUNCTIONS` on first use: who needs the bridge alone, as a process without private rows does, loads no fits."""
     if name != "FUNCTIONS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _found()
+    return _functions()
 
 
 def functions(instance: Instance) -> list[TableFunction]:
     """One of each for an instance."""
-    return [function(instance) for function in _found()]
+    return [function(instance) for function in _functions()]

@@ -59,5 +59,5 @@ class DpConstraint(SqlFunction):
 
     def _remove(self, source: Source, predicate: str) -> list[tuple[object, ...]]:
         with self._instance.cursor() as cursor:
-            found = unconstrain(cursor, source, predicate)
-        return [(source.key, found.predicate, list(found.columns), 0, 0)]
+            constraint = unconstrain(cursor, source, predicate)
+        return [(source.key, constraint.predicate, list(constraint.columns), 0, 0)]

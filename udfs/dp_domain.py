@@ -132,14 +132,14 @@ class DpDomain(SqlFunction):
                 raise InvalidArgument(f"{name} is {call[name]}, but a declaration costs nothing: say discover := true")
         how = {p.name: call[p.name] for p in self.parameters if not p.positional and p.name not in OF_DISCOVERY}
         how["search_path"] = call.search_path
-        found: Attribute | None = None
+        ready: Attribute | None = None
         if call["reference"] is None:  # whose rows are read when the call runs
             with looking_up(self._instance) as cursor:
-                found = declaration(cursor, source, call["column"], **how)
+                ready = declaration(cursor, source, call["column"], **how)
 
         def written() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor:
-                attribute = declaration(cursor, source, call["column"], **how) if found is None else found
+                attribute = declaration(cursor, source, call["column"], **how) if ready is None else ready
                 record(cursor, source, attribute)
                 return [_row(cursor, source, attribute)]
 

@@ -96,8 +96,12 @@ class DpDomains(SqlFunction):
             self._instance.check_owner(self.name)
 
         def computed() -> Sequence[Sequence[object]]:
-            found = domains(self._instance, source, given, call["from_table"], call.search_path)
-            return [[as_json(found)]] if call["as_json"] else [_row(source, call["table"], one) for one in found]
+            listed = domains(self._instance, source, given, call["from_table"], call.search_path)
+            return (
+                [[as_json(listed)]]
+                if call["as_json"]
+                else [_row(source, call["table"], column_domain) for column_domain in listed]
+            )
 
         columns = {"json": "VARCHAR"} if call["as_json"] else COLUMNS
         return Computed(columns, self._instance.for_owner(self.name, computed) if declares else computed)
@@ -119,13 +123,13 @@ def _named(
 ) -> Declarations | None:
     if codebook is None:
         return given
-    found = declarations_of(codebook_rows(cursor, codebook, search_path), ARGUMENTS)
-    if not found:
+    declared = declarations_of(codebook_rows(cursor, codebook, search_path), ARGUMENTS)
+    if not declared:
         raise InvalidArgument(f"codebook {codebook!r} names no column: it needs a row for each that it declares")
-    return found
+    return declared
 
 
-def _row(source: Source, table: str, one: ColumnDomain) -> list[Any]:
+def _row(source: Source, table: str, column_domain: ColumnDomain) -> list[Any]:
     """One row of the listing."""
-    *declared, undeclared, labels = one.declared
-    return [source.key, *declared, one.outside, undeclared, one.statement(table), labels]
+    *declared, undeclared, labels = column_domain.declared
+    return [source.key, *declared, column_domain.outside, undeclared, column_domain.statement(table), labels]

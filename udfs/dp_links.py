@@ -32,14 +32,14 @@ class DpLinks(SqlFunction):
 
         def rows() -> list[tuple[object, ...]]:
             with self._instance.cursor() as cursor:
-                found: list[tuple[object, ...]] = []
+                linked: list[tuple[object, ...]] = []
                 for catalog in catalogs_with_books(cursor) if source is None else [source.catalog]:
                     books = Books(cursor, catalog)
                     tree = None if source is None else tree_of(books, source.key)
                     for entry in list_links(books):
                         if source is None or (tree is not None and entry.source in tree.tables):
                             row = row_of(entry)
-                            found.append((prefix(cursor, catalog) + entry.source, *row[1:]))
-                return found
+                            linked.append((prefix(cursor, catalog) + entry.source, *row[1:]))
+                return linked
 
         return Computed(COLUMNS, self._instance.for_owner(self.name, rows))

@@ -46,8 +46,8 @@ class DpMeasurements(SqlFunction):
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
         text = str(call["release"])
-        found = find_own(self._instance, text, call.by) if call.by else find_release(self._instance, text)
-        catalog, entry = found
+        release = find_own(self._instance, text, call.by) if call.by else find_release(self._instance, text)
+        catalog, entry = release
         if entry.state != "published":
             raise InvalidArgument(
                 f"{entry.called} is {entry.state}, not published: the call that paid for it completes it, free"
@@ -81,12 +81,12 @@ def find_release(instance: Instance, text: str) -> tuple[str, Entry]:
     Raises:
         UnknownName: none, or several of that name.
     """
-    found = []
+    matches = []
     if len(text) <= LONGEST_NAME:
         with instance.lookup() as cursor:
             for catalog in catalogs_with_books(cursor):
-                found += [(catalog, entry) for entry in find_releases(Books(cursor, catalog), text)]
-    if len(found) != 1:
-        count = "several releases are" if found else "no release is"
+                matches += [(catalog, entry) for entry in find_releases(Books(cursor, catalog), text)]
+    if len(matches) != 1:
+        count = "several releases are" if matches else "no release is"
         raise UnknownName(f"{count} called {shorten(text)!r}: give a number or key of dp_releases()")
-    return found[0]
+    return matches[0]

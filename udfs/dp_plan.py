@@ -118,20 +118,20 @@ class DpPlan(SqlFunction):
             request = replace(request, epsilon=least_epsilon_of_table(resolved, most, assumed))
             resolved = resolve(cursor, request, to_charge=False)
         prior = resolved.public_rows(cursor) if resolved.mechanism.needs_prior else None
-        found, charged = preview(resolved, assumed, prior), resolved.charged(assumed)
+        predicted, charged = preview(resolved, assumed, prior), resolved.charged(assumed)
         after = resolved.account if resolved.entry is not None else resolved.account.after(charged)
         chosen = name_of(resolved.mechanism), resolved.choice or None
-        seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, found.rows, charged.rho)
+        seconds = resolved.mechanism.duration(resolved.domain, resolved.workload, predicted.rows, charged.rho)
         cost = (
             *chosen,
             charged.epsilon,
             charged.delta,
             allowed_after(cursor, resolved, after, charged),
-            found.memory / 1e6,
-            found.overall,
+            predicted.memory / 1e6,
+            predicted.overall,
             seconds,
         )
-        unit = math.sqrt(2 / math.pi) / found.rows
+        unit = math.sqrt(2 / math.pi) / predicted.rows
         linked = resolved.linked
         words = {} if linked is None else words_of(linked.unit_row)
         measured = [
@@ -145,9 +145,11 @@ class DpPlan(SqlFunction):
                 m.note,
                 *cost,
             )
-            for m in found.measurements
+            for m in predicted.measurements
         ]
-        remarks = [([f"({one.topic})"], 0, None, None, 0.0, None, one.note, *cost) for one in found.remarks]
+        remarks = [
+            ([f"({remark.topic})"], 0, None, None, 0.0, None, remark.note, *cost) for remark in predicted.remarks
+        ]
         if call["chart"]:
             left = allowed_after(cursor, resolved, resolved.account)
             return [(line,) for line in table_chart(resolved, _named([*measured, *remarks]), assumed, left)]

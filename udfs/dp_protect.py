@@ -94,8 +94,8 @@ class DpProtect(SqlFunction):
                 how = call["neighbours"], call["privacy_unit"], call["max_rows"]
                 also = {name: call[name] for name in ("enums", "period", "by")}
                 account = protect(cursor, source, call["epsilon"], call["delta"], *how, **also)
-                said = _word(facts.declared(Books(cursor, source.catalog), source.key).values())
-            return [_row(source.key, account, said, account.note or None)]
+                word = _word(facts.declared(Books(cursor, source.catalog), source.key).values())
+            return [_row(source.key, account, word, account.note or None)]
 
         return Computed(COLUMNS, self._instance.for_owner(self.name, record))
 
@@ -133,13 +133,13 @@ def check_shared(arguments: Mapping[str, Any]) -> None:
             )
 
 
-def _row(source: str, account: Account, said: str | None, note: str | None) -> tuple[object, ...]:
+def _row(source: str, account: Account, word: str | None, note: str | None) -> tuple[object, ...]:
     """What is shown of a protected table."""
     neighbours = account.neighbours
     units = (str(neighbours), account.unit_column, neighbours.unit_rows)
     sums = (float(account.rho_budget), float(account.gdp_budget))
     added = PURE_COMPOSITION if account.pure else COMPOSITION
-    return (source, account.epsilon, account.delta, *units, *sums, added, said, note)
+    return (source, account.epsilon, account.delta, *units, *sums, added, word, note)
 
 
 def _word(declared: Iterable[Attribute]) -> str | None:

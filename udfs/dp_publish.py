@@ -54,10 +54,10 @@ class DpPublish(SqlFunction):
         return Computed(COLUMNS, self._instance.for_owner(self.name, work))
 
     def _show(self, release: str, name: str, audience: str | Sequence[str], comment: str) -> list[tuple[object, ...]]:
-        found = publish_release(self._instance, release, name, audience, comment)
-        _, entry = find_release(self._instance, str(found.release))
-        about = (found.release, found.audience, list(found.people), found.comment)
-        return [(table, *about) for table in published_tables.tables_of(found, entry)]
+        published = publish_release(self._instance, release, name, audience, comment)
+        _, entry = find_release(self._instance, str(published.release))
+        about = (published.release, published.audience, list(published.people), published.comment)
+        return [(table, *about) for table in published_tables.tables_of(published, entry)]
 
 
 def publish_release(

@@ -101,7 +101,7 @@ class Answers(Relation):
         if self.resolved.request.epsilon == 0:
             with self.instance.cursor() as cursor:
                 frame = derive(Books(cursor, self.resolved.source.catalog), self.resolved)
-            known = as_text(result, frame)
+            group_keys = as_text(result, frame)
         else:
             entry = self.stored
             if entry is None:
@@ -111,7 +111,7 @@ class Answers(Relation):
             if result.is_plain:
                 return result.select(table, non_negative=non_negative).sql(dialect="duckdb")
             with self.instance.lookup() as cursor:
-                known = stored_as_text(cursor, table, list(result.stored))
-        if length(known) > MOST_SHOWN:
-            raise DomainTooLarge(f"the query has {length(known)} groups, more than {MOST_SHOWN}: ask for fewer")
-        return rows_query(dict(result.shown()), result.rows(known, non_negative=non_negative))
+                group_keys = stored_as_text(cursor, table, list(result.stored))
+        if length(group_keys) > MOST_SHOWN:
+            raise DomainTooLarge(f"the query has {length(group_keys)} groups, more than {MOST_SHOWN}: ask for fewer")
+        return rows_query(dict(result.shown()), result.rows(group_keys, non_negative=non_negative))

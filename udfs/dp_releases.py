@@ -25,7 +25,7 @@ class DpReleases(SqlFunction):
         """See `TableFunction.bind`."""
         if call.by:
             return Computed(RELEASE_COLUMNS, partial(release_rows, self._instance, call.by))
-        return BooksQuery("releases", COLUMNS, self._instance, told=_guarantees)
+        return BooksQuery("releases", COLUMNS, self._instance, further=_guarantees)
 
 
 def _guarantees(books: Books) -> dict[str, str]:

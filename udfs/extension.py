@@ -190,21 +190,21 @@ class Instance:
         """A connection to look names up with, and to change no setting of: kept for the next, for to open one takes
         as long as to use it.
         """
-        drops, kept = self._drops, False
+        drops, is_reusable = self._drops, False
         try:
             cursor = self._idle.pop()
         except IndexError:
             cursor = self._open_cursor()
         try:
             yield cursor
-            kept = True
+            is_reusable = True
         except Interrupted:  # perhaps in the middle of one
             raise
         except DpsqlError:  # which leaves no transaction open
-            kept = True
+            is_reusable = True
             raise
         finally:
-            if kept and len(self._idle) < _MOST_IDLE:
+            if is_reusable and len(self._idle) < _MOST_IDLE:
                 self._idle.append(cursor)
             else:
                 cursor.close()

@@ -77,14 +77,14 @@ def watched(instance: Instance) -> Iterator[Progress]:
     """A progress that stops the work at Ctrl-C or `Instance.interrupt()`."""
     given: Progress | None = getattr(_given, "progress", None)
     if given is not None:
-        asked = instance.interrupts
-        yield _Reported(given, lambda: instance.interrupts != asked)
+        interrupts = instance.interrupts
+        yield _Reported(given, lambda: instance.interrupts != interrupts)
         return
     library = shim()
-    before, asked = library.dpsql_interrupts(), instance.interrupts  # read first: one that comes in between counts
+    before, interrupts = library.dpsql_interrupts(), instance.interrupts  # read first: one that comes in between counts
     with _lock:
         library.dpsql_watch_interrupts()
-    progress = automatic(lambda: bool(library.dpsql_interrupts() != before or instance.interrupts != asked))
+    progress = automatic(lambda: bool(library.dpsql_interrupts() != before or instance.interrupts != interrupts))
     try:
         yield progress
     finally:

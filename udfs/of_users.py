@@ -58,8 +58,8 @@ def budget_rows(instance: Instance, by: str) -> list[Row]:
     with instance.lookup() as cursor:
         books = books_of(cursor, instance)
         people.require_person(books, by)
-        found = [limit for limit in limits.list_limits(books, by) if find_account(books, limit.source) is not None]
-        return [row for limit in found for row in limits.rows_of(books, limit)]
+        limited = [limit for limit in limits.list_limits(books, by) if find_account(books, limit.source) is not None]
+        return [row for limit in limited for row in limits.rows_of(books, limit)]
 
 
 def release_rows(instance: Instance, by: str) -> list[Row]:
@@ -68,11 +68,11 @@ def release_rows(instance: Instance, by: str) -> list[Row]:
         books = books_of(cursor, instance)
         person = people.require_person(books, by)
         own = visible_names.own_numbers(books, by) if person.role == "analyst" else []
-        told = published_tables.shown_to(books, by)
-        names = {one.release: one.name for one in told}
+        shown_tables = published_tables.shown_to(books, by)
+        names = {table.release: table.name for table in shown_tables}
         rows = [_row(_of_number(books, number), place, names.get(number)) for place, number in enumerate(own, 1)]
-        others = [one for one in told if one.release not in own]
-        return rows + [_row(_of_number(books, one.release), None, one.name) for one in others]
+        others = [table for table in shown_tables if table.release not in own]
+        return rows + [_row(_of_number(books, table.release), None, table.name) for table in others]
 
 
 def askable(instance: Instance, table: str, search_path: str, by: str) -> Source:
@@ -89,7 +89,7 @@ def domain_rows(instance: Instance, source: Source, by: str) -> list[Row]:
     """One row for each column of a table that a user may ask about: public declarations."""
     with instance.lookup() as cursor:
         people.require_person(books_of(cursor, instance), by, role="analyst")
-        return [(source.key, *one.declared) for one in public_domains(cursor, source)]
+        return [(source.key, *column_domain.declared) for column_domain in public_domains(cursor, source)]
 
 
 def _of_number(books: Books, number: int) -> Entry:
@@ -98,11 +98,11 @@ def _of_number(books: Books, number: int) -> Entry:
 
 def _row(entry: Entry, place: int | None, name: str | None) -> Row:
     request: dict[str, Any] = json.loads(entry.request)
-    told = {key: value for key, value in request.items() if key not in _OF_THE_LEDGER}
+    fields = {key: value for key, value in request.items() if key not in _OF_THE_LEDGER}
     if place is not None:
-        told |= {"release": request.get("release", "")}
+        fields |= {"release": request.get("release", "")}
     spent = float(request["epsilon"]), float(request["delta"]), float(entry.rho)
-    words = json.dumps(told, ensure_ascii=False, sort_keys=True), json.dumps(dict(entry.report), ensure_ascii=False)
+    words = json.dumps(fields, ensure_ascii=False, sort_keys=True), json.dumps(dict(entry.report), ensure_ascii=False)
     key = None if place is None else entry.key  # of another's, it would tell whose
     rows = entry.rows if entry.state == "published" else None
     return (place, name, entry.source, entry.state, entry.mechanism, *spent, rows, entry.guarantee, *words, key)
@@ -117,8 +117,8 @@ def find_own(instance: Instance, text: str, by: str) -> tuple[str, Entry]:
     with instance.lookup() as cursor:
         books = books_of(cursor, instance)
         people.require_person(books, by, role="analyst")
-        found = visible_names.find_seen(books, text, by, shown_too=False)
-    if len(found) != 1:
-        count = "several releases are" if found else "no release is"
+        matches = visible_names.find_seen(books, text, by, shown_too=False)
+    if len(matches) != 1:
+        count = "several releases are" if matches else "no release is"
         raise UnknownName(f"{count} called {shorten(text)!r}: give a number or key of dp_releases()")
-    return books.catalog, found[0]
+    return books.catalog, matches[0]

@@ -37,7 +37,7 @@ def table_chart(resolved: Resolved, rows: Rows, assumed: float, left: float) -> 
     points = _points(error, epsilon, is_table=True)
     against = PlanChart(resolved.source.name, points, round(assumed), left)
     lines = error_lines(expected_errors(rows), epsilon)
-    return lines if all(one.error is None for one in points) else [*lines, "", *str(against).splitlines()]
+    return lines if all(point.error is None for point in points) else [*lines, "", *str(against).splitlines()]
 
 
 def query_chart(resolved: ResolvedQuery, rows: Rows, assumed: int, left: float) -> list[str]:
@@ -47,8 +47,8 @@ def query_chart(resolved: ResolvedQuery, rows: Rows, assumed: int, left: float) 
         planned = plan_query(replace(resolved.request, epsilon=epsilon), resolved.facts)
         check_noise(planned, resolved.evaluated.linear)
         answers = plan_answers(planned, resolved.evaluated, assumed)
-        known = [answer.stddev for answer in answers if answer.stddev is not None]
-        return max(known) if known else None
+        errors = [answer.stddev for answer in answers if answer.stddev is not None]
+        return max(errors) if errors else None
 
     epsilon = resolved.budget.epsilon
     points = _points(error, epsilon, is_table=False)
@@ -56,11 +56,11 @@ def query_chart(resolved: ResolvedQuery, rows: Rows, assumed: int, left: float) 
     return [*answer_lines(rows, epsilon), "", *str(against).splitlines()]
 
 
-def _points(error: Callable[[float], float | None], asked: float, *, is_table: bool) -> tuple[Point, ...]:
-    found = []
-    for epsilon in sorted({*EPSILONS, asked}):
+def _points(error: Callable[[float], float | None], own_epsilon: float, *, is_table: bool) -> tuple[Point, ...]:
+    points = []
+    for epsilon in sorted({*EPSILONS, own_epsilon}):
         try:
-            found.append(Point(epsilon, error(epsilon), "", is_table))
+            points.append(Point(epsilon, error(epsilon), "", is_table))
         except DpsqlError as reason:  # such as noise that hides everything at so little
-            found.append(Point(epsilon, None, str(reason), is_table))
-    return tuple(found)
+            points.append(Point(epsilon, None, str(reason), is_table))
+    return tuple(points)

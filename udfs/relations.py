@@ -23,12 +23,12 @@ Columns = Mapping[str, str]
 """Names of columns and their DuckDB types."""
 
 
-def _told(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A value for JSON: text, a list of texts, or null."""
     if value is None:
         return None
     if isinstance(value, list | tuple):
-        return [_told(item) for item in value]
+        return [_json_value(item) for item in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -38,7 +38,7 @@ def rows_query(columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
     if not rows:
         return _no_rows(declared)
     # one constant of JSON, for lists of many constants are parsed for seconds
-    given = [{f"c{number}": _told(value) for number, value in enumerate(row)} for row in rows]
+    given = [{f"c{number}": _json_value(value) for number, value in enumerate(row)} for row in rows]
     text = exp.Literal.string(json.dumps(given, ensure_ascii=False)).sql(dialect="duckdb")
     lists = [  # not their texts
         is_list and not any(isinstance(row[number], str) for row in rows)
@@ -113,7 +113,7 @@ class BooksQuery(Relation):
     columns: Columns
     instance: Instance
     constants: Mapping[str, str] = field(default_factory=dict)
-    told: Callable[[Books], Mapping[str, str]] | None = None
+    further: Callable[[Books], Mapping[str, str]] | None = None
     cardinality: int | None = None
     schema: str = field(init=False)
 
@@ -132,9 +132,9 @@ class BooksQuery(Relation):
         """The query on the books of one database, up to what its head knows."""
         books = Books(cursor, catalog)
         ledger.secure(books)
-        told = {"prefix": prefix(cursor, catalog), "known": str(ledger.known_events(books))}
-        further = {} if self.told is None else self.told(books)
-        return with_constants(qualified(read(self.name)[0], catalog), {**self.constants, **told, **further})
+        constants = {"prefix": prefix(cursor, catalog), "known": str(ledger.known_events(books))}
+        further = {} if self.further is None else self.further(books)
+        return with_constants(qualified(read(self.name)[0], catalog), {**self.constants, **constants, **further})
 
 
 def prefix(cursor: duckdb.DuckDBPyConnection, catalog: str) -> str:

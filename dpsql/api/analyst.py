@@ -109,9 +109,9 @@ class Analyst:
             NotAllowed: see `dpsql.books.people.people.require_person`; or they have another token than before.
         """
         with self._instance.lookup() as cursor:
-            found = require_person(books_of(cursor, self._instance), self.name, role=role)
-        self._digest = self._digest or found.credential.digest
-        if found.credential.digest != self._digest:
+            person = require_person(books_of(cursor, self._instance), self.name, role=role)
+        self._digest = self._digest or person.credential.digest
+        if person.credential.digest != self._digest:
             raise NotAllowed(f"the token of user {self.name!r} is another one now: log in again")
 
     def bind(self, function: str, arguments: Mapping[str, Any], progress: Progress | None = None) -> Bound:
@@ -130,8 +130,8 @@ class Analyst:
         self.check(role_for(name))
         if name not in SERVED:
             raise NotAllowed(f"{shorten(function)!r} is not served: users call {', '.join(sorted(SERVED))}")
-        found = next(one for one in FUNCTIONS if one.name == name)
-        call = Call(name, arguments_of(found, arguments, of_user=True), self._instance.home, by=self.name)
+        function_class = next(each for each in FUNCTIONS if each.name == name)
+        call = Call(name, arguments_of(function_class, arguments, of_user=True), self._instance.home, by=self.name)
         since = self.point()
         relation, columns = self._bound(call, progress)
         return Bound(self, call, columns, relation, since)
@@ -150,9 +150,9 @@ class Analyst:
         return self._stream(query, bound.columns, shape)
 
     def _bound(self, call: Call, progress: Progress | None) -> tuple[Relation, Columns]:
-        found = next(one for one in FUNCTIONS if one.name == call.function)
+        function_class = next(each for each in FUNCTIONS if each.name == call.function)
         with reporting(progress), own_errors:
-            relation = found(self._instance).bind(call)
+            relation = function_class(self._instance).bind(call)
             return relation, self._columns(relation.schema)
 
     def point(self) -> Link:
@@ -179,9 +179,9 @@ class Analyst:
             NotAllowed: there is no such user any more.
         """
         return [
-            self._published(one, entry, catalog, name, place)
-            for one, entry, catalog in self._shown()
-            for name, place in tables_of(one, entry).items()
+            self._published(table, entry, catalog, name, place)
+            for table, entry, catalog in self._shown()
+            for name, place in tables_of(table, entry).items()
         ]
 
     def askable(self) -> list[Askable]:
@@ -201,18 +201,20 @@ class Analyst:
         with self._instance.lookup() as cursor:
             books = books_of(cursor, self._instance)
             published = shown_to(books, self.name)
-            found = {one.name: find_releases(books, str(one.release)) for one in published}
-        pairs = [(one, entry) for one in published for entry in found[one.name] if entry.number == one.release]
-        return [(one, entry, books.catalog) for one, entry in pairs]
+            entries = {table.name: find_releases(books, str(table.release)) for table in published}
+        pairs = [
+            (table, entry) for table in published for entry in entries[table.name] if entry.number == table.release
+        ]
+        return [(table, entry, books.catalog) for table, entry in pairs]
 
-    def _published(self, one: Shown, entry: Entry, catalog: str, name: str, place: int) -> Published:
+    def _published(self, table: Shown, entry: Entry, catalog: str, name: str, place: int) -> Published:
         columns = self._columns(_rows_of(entry, catalog, place))
-        version = hashlib.sha256(f"{entry.key}\0{one.comment}".encode()).hexdigest()
-        audience = hashlib.sha256("\0".join([one.audience, *sorted(one.people)]).encode()).hexdigest()
-        words = one.comment, entry.guarantee, entry.mechanism, version, audience
+        version = hashlib.sha256(f"{entry.key}\0{table.comment}".encode()).hexdigest()
+        audience = hashlib.sha256("\0".join([table.audience, *sorted(table.people)]).encode()).hexdigest()
+        words = table.comment, entry.guarantee, entry.mechanism, version, audience
         if entry.linked is None:
             return Published(name, columns, entry.rows or 0, *words)
-        return Published(name, columns, entry.tables[place].rows, *words, schema=one.name, keys=keys_of(entry, place))
+        return Published(name, columns, entry.tables[place].rows, *words, schema=table.name, keys=keys_of(entry, place))
 
     def read(self, name: str, shape: Shape | None = None) -> pa.RecordBatchReader:
         """The rows of a released table that the user is shown.
@@ -226,8 +228,8 @@ class Analyst:
             UnknownName: in the same words whether there is none of that name, or it is not for them.
         """
         needs("pyarrow", "read")
-        for one, entry, catalog in self._shown():
-            place = tables_of(one, entry).get(name)
+        for table, entry, catalog in self._shown():
+            place = tables_of(table, entry).get(name)
             if place is not None:
                 query = _rows_of(entry, catalog, place)
                 return self._stream(query, self._columns(query), shape)
@@ -241,19 +243,19 @@ class Analyst:
         with stack, own_errors:
             cursor = stack.enter_context(self._instance.lookup())
             reader = cursor.sql(query if shape is None else shape(query, columns)).to_arrow_reader(_BATCH)
-            kept = stack.pop_all()
-        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(kept, reader))
+            exits = stack.pop_all()
+        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(exits, reader))
 
-    def _batches(self, kept: ExitStack, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _batches(self, exits: ExitStack, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         """The batches of a reader, as long as the user may have them; then its connection is closed."""
-        with kept, own_errors:
+        with exits, own_errors:
             for batch in reader:
                 self.check()
                 yield batch
 
 
 def _askable(source: Source, domains: list[ColumnDomain]) -> Askable:
-    columns = tuple((one.column.name, one.shown_type, one.described) for one in domains)
+    columns = tuple((domain.column.name, domain.shown_type, domain.described) for domain in domains)
     return Askable(source.key, columns)
 
 

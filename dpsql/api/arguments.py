@@ -27,8 +27,8 @@ def arguments_of(
     Raises:
         InvalidArgument: one is unknown, missing or of another type.
     """
-    known = [parameter for parameter in function.parameters if not (of_user and parameter.of_owner)]
-    parameters = {parameter.name: parameter for parameter in known}
+    allowed = [parameter for parameter in function.parameters if not (of_user and parameter.of_owner)]
+    parameters = {parameter.name: parameter for parameter in allowed}
     unknown = sorted(set(arguments) - set(parameters))
     if unknown:
         own = [name for name, parameter in parameters.items() if parameter not in OPTIONS]

@@ -46,8 +46,8 @@ def seen_from(frame: FrameType, text: str, call: Callable[[], T]) -> T:
         call: bound to its arguments, and without a frame of its own: a `functools.partial` of DuckDB's method.
     """
     names = {**_ready(frame.f_locals, text), _CALL: call}
-    found: T = eval(f"{_CALL}()", _ready(frame.f_globals, text), names)
-    return found
+    answer: T = eval(f"{_CALL}()", _ready(frame.f_globals, text), names)
+    return answer
 
 
 def _ready(names: Mapping[str, Any], text: str) -> dict[str, Any]:

@@ -51,8 +51,8 @@ def modules() -> list[ModuleType]:
     """The modules of commands: those with the smallest `PLACE` stand first in the help, others behind by name."""
     here = str(Path(__file__).parent)
     names = [module.name for module in iter_modules([here]) if module.name.startswith("cli_")]
-    found = [import_module(f"dpsql.api.{name}") for name in sorted(names)]
-    return sorted(found, key=lambda module: int(getattr(module, "PLACE", 50)))
+    commands = [import_module(f"dpsql.api.{name}") for name in sorted(names)]
+    return sorted(commands, key=lambda module: int(getattr(module, "PLACE", 50)))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -104,11 +104,11 @@ def _failed(error: Exception) -> int:
     duckdb = sys.modules.get("duckdb")
     expected = (DpsqlError, OSError) if duckdb is None else (DpsqlError, OSError, duckdb.Error)
     if isinstance(error, expected):
-        said = one_line(str(error))
-        said += _OPEN_ELSEWHERE if _LOCKED in said else ""
+        line = one_line(str(error))
+        line += _OPEN_ELSEWHERE if _LOCKED in line else ""
     else:  # its text may hold a value of a row
-        said = f"internal error ({type(error).__name__}): please report it; {_DEBUG}=1 shows where it is"
-    print(f"dpsql: {said}", file=sys.stderr)
+        line = f"internal error ({type(error).__name__}): please report it; {_DEBUG}=1 shows where it is"
+    print(f"dpsql: {line}", file=sys.stderr)
     return _INTERRUPTED if str(Interrupted()) in str(error) else 1
 
 

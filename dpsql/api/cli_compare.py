@@ -60,7 +60,7 @@ def add_commands(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     with open_database(options.database, load=options.load) as db:
-        found = db.compare(
+        comparison = db.compare(
             options.table,
             options.mechanisms,
             folder=options.output,
@@ -78,6 +78,6 @@ def _run(options: argparse.Namespace) -> None:
             labels=dict(options.label or ()),
             best_of=options.best_of,
         )
-    print(found)
+    print(comparison)
     print(f"\n{Path(options.output)}: runs.jsonl, runs/, comparison.csv, .svg, .png, PRIVATE: do not publish them")
     print(f"next: dpsql synthesize {options.database} {options.table} --mechanism NAME --epsilon 1 --output table.csv")

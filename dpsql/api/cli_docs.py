@@ -82,13 +82,13 @@ def text_of(page: str) -> str:
     """
     from difflib import get_close_matches
 
-    name, known = page.removesuffix(".md"), pages()
-    found = [one for one in known if name in (one, one.rpartition("/")[2])]
-    if not found:
-        near = get_close_matches(name, [*known, *(one.rpartition("/")[2] for one in known)], n=1)
+    name, names = page.removesuffix(".md"), pages()
+    matches = [path for path in names if name in (path, path.rpartition("/")[2])]
+    if not matches:
+        near = get_close_matches(name, [*names, *(path.rpartition("/")[2] for path in names)], n=1)
         instead = f"did you mean {near[0]!r}? " if near else ""
         raise UnknownName(f"there is no page {page!r}: {instead}dpsql docs --list shows all")
-    text = (root() / "docs" / f"{found[0]}.md").read_text(encoding="utf-8")
+    text = (root() / "docs" / f"{matches[0]}.md").read_text(encoding="utf-8")
     before, after = _WHOLE
     if text.startswith(before):
         text = (root() / text.strip().removeprefix(before).removesuffix(after)).read_text(encoding="utf-8")

@@ -73,9 +73,9 @@ def _ledger(options: argparse.Namespace) -> None:
 def _done(options: argparse.Namespace) -> str:
     """Do the action; what it did or saw, in words."""
     if options.action == "verify":
-        return _found(options.database, None)
+        return _findings(options.database, None)
     if options.action == "accept":
-        return _found(options.database, options.reason)
+        return _findings(options.database, options.reason)
     if options.action == "key":
         return _take_key(options.database, options.reason)
     from dpsql.api import owner_door
@@ -104,7 +104,7 @@ def _take_key(path: str, reason: str) -> str:
     return f"{path}: from now on the ledger is made with the key of fingerprint {fingerprint}"
 
 
-def _found(path: str, reason: str | None) -> str:
+def _findings(path: str, reason: str | None) -> str:
     """What a look at a database's books found, after they were accepted if there is a reason."""
     import duckdb
 
@@ -114,13 +114,13 @@ def _found(path: str, reason: str | None) -> str:
     with duckdb.connect(path, read_only=reason is None) as connection:
         catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
         if reason is None:
-            found = account_changes.inspect(connection, catalog)
+            findings = account_changes.inspect(connection, catalog)
         else:
-            found = account_changes.accept(connection, catalog, reason)
-    if found.flaw is not None:
-        raise DpsqlError(f"{path}: {found.flaw}")
-    lines = [f"{path}: {found.events} events, all as recorded"]
-    for account in found.accounts.values():
+            findings = account_changes.accept(connection, catalog, reason)
+    if findings.flaw is not None:
+        raise DpsqlError(f"{path}: {findings.flaw}")
+    lines = [f"{path}: {findings.events} events, all as recorded"]
+    for account in findings.accounts.values():
         spent = f"{account.spent_words} of {up(account.epsilon)} is spent in {account.releases} releases"
         lines.append(f"  {account.source}: epsilon {spent}")
     return "\n".join(lines)

@@ -134,5 +134,5 @@ def _evaluate(options: argparse.Namespace) -> None:
     with open_database(options.database) as db:
         groups = options.groups.split(",") if options.groups else ()
         given = {"workload": options.workload, "groups": groups}
-        found = db.evaluate(options.table, options.release, options.target, **given)
-        print(found.to_json() if options.output == "json" else found)
+        evaluation = db.evaluate(options.table, options.release, options.target, **given)
+        print(evaluation.to_json() if options.output == "json" else evaluation)

@@ -87,4 +87,4 @@ def _newest(db: Database) -> str:
 def said_of(release: Release) -> list[str]:
     """The verdict on a release and the advice, a line each, for whoever made it or asks."""
     verdict = release.verdict
-    return [verdict.text, *(f"Advice: {one}" for one in verdict.advice)]
+    return [verdict.text, *(f"Advice: {advice}" for advice in verdict.advice)]

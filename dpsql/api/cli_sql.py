@@ -96,7 +96,7 @@ def _run(options: argparse.Namespace) -> None:
                 is_short = len(statements) > 1 and statement.declares and form.kind == "table" and form.file is None
                 if not is_short:
                     declared.tell()
-                _one(db, statement, form if statement in shown else None, declared if is_short else None)
+                _run_statement(db, statement, form if statement in shown else None, declared if is_short else None)
             declared.tell()
         except BaseException:
             declared.tell()
@@ -134,7 +134,7 @@ class _Declared:
         """Print it, and begin anew."""
         if self._measured:
             names = ", ".join(self._measured)
-            if all(one.endswith(", looked)") for one in self._measured):
+            if all(row.endswith(", looked)") for row in self._measured):
                 names = names.replace(", looked)", ")") + "; all read off the rows"
             print(output.folded(f"{_counted(self._measured, 'column')} and their cells: {names}"))
         words = {"computed": "computed in synthetic rows", "excluded": "left out"}
@@ -171,7 +171,7 @@ def _remove(path: str) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _one(db: Database, statement: _Statement, form: output.Form | None, declared: _Declared | None) -> None:
+def _run_statement(db: Database, statement: _Statement, form: output.Form | None, declared: _Declared | None) -> None:
     """Run a statement; where an error is says the place in the script."""
     import duckdb
 
@@ -179,9 +179,9 @@ def _one(db: Database, statement: _Statement, form: output.Form | None, declared
 
     try:
         if declared is not None:
-            told = db.connection.execute(output.called(statement.text))
-            names = [column[0] for column in told.description or []]
-            declared.add(dict(zip(names, told.fetchall()[0], strict=True)))
+            cursor = db.connection.execute(output.called(statement.text))
+            names = [column[0] for column in cursor.description or []]
+            declared.add(dict(zip(names, cursor.fetchall()[0], strict=True)))
         elif form is not None:
             output.show(db, statement.text, form)
         elif statement.has_rows:
@@ -193,8 +193,8 @@ def _one(db: Database, statement: _Statement, form: output.Form | None, declared
     except (DpsqlError, duckdb.Error) as error:
         if str(Interrupted()) in str(error) or not statement.script:
             raise
-        said = one_line(str(error), statement.line)
-        raise DpsqlError(f"{statement.script}, statement at line {statement.line}: {said}") from None
+        line = one_line(str(error), statement.line)
+        raise DpsqlError(f"{statement.script}, statement at line {statement.line}: {line}") from None
 
 
 def _statements(given: Sequence[str]) -> Iterator[_Statement]:
@@ -203,8 +203,8 @@ def _statements(given: Sequence[str]) -> Iterator[_Statement]:
 
     if not given and sys.stdin.isatty():
         raise InvalidArgument("no statement: give SQL, the path of a .sql file, or - for standard input")
-    for one in given or ["-"]:
-        script, text = _text(one)
+    for argument in given or ["-"]:
+        script, text = _text(argument)
         try:
             parsed = duckdb.extract_statements(text)
         except duckdb.Error as error:

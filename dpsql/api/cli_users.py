@@ -122,13 +122,13 @@ def _print_token(ask: Callable[[str, dict[str, Any]], Any], options: argparse.Na
 
 def _limits(texts: Sequence[str]) -> dict[str, float | None]:
     """The limits that are written as table=epsilon."""
-    found: dict[str, float | None] = {}
+    limits: dict[str, float | None] = {}
     for text in texts:
         table, equals, epsilon = text.rpartition("=")
         try:
-            found[table] = None if epsilon == "none" else float(epsilon)
+            limits[table] = None if epsilon == "none" else float(epsilon)
         except ValueError:
             equals = ""
         if not equals or not table:
             raise InvalidArgument(f"limit is {text!r}: give table=epsilon, such as patients=0.5")
-    return found
+    return limits

@@ -133,10 +133,10 @@ class ColumnDomains(Connection):
         ...     db.discover("t", "ward", epsilon=1.0).values
         ('ward 0', 'ward 1', 'ward 2')
         """
-        asked = {name: value for name, value in locals().items() if name not in ("self", "epsilon")}
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "epsilon")}
         self.instance.check_owner("discover")
         budget = checked("epsilon", epsilon, float)
-        request = DiscoveryRequest(**asked, epsilon=budget, search_path=self._search_path)
+        request = DiscoveryRequest(**arguments, epsilon=budget, search_path=self._search_path)
         with pressed(), watched(self.instance) as progress:
             with self.instance.cursor() as cursor:
                 resolved = resolve_discovery(cursor, request)

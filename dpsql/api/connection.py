@@ -14,7 +14,7 @@ import duckdb
 from dpsql.api.caller import caller, seen_from
 from dpsql.api.errors import own_errors
 from dpsql.api.executed import Executed
-from dpsql.api.once import Parameters, answered, kept, placed
+from dpsql.api.once import Parameters, answered, materialized, placed
 from dpsql.api.relation import Relation
 from dpsql.api.watching import Changes, settle_changes, steps, watched
 from dpsql.core.names import quote
@@ -137,10 +137,10 @@ class Connection(Executed):
                     seen_from(frame, text, partial(self._complete, text))
             try:
                 with self._watched(frame, last, self.connection.sql):
-                    found = answered(self.connection, frame, last, params, alias)
+                    relation = answered(self.connection, frame, last, params, alias)
             except (duckdb.BinderException, duckdb.CatalogException) as error:
                 raise placed(self.connection, error, frame, last) from None
-            return None if found is None else Relation(found)
+            return None if relation is None else Relation(relation)
 
     def execute(self, query: str | duckdb.Statement, parameters: Parameters = None) -> Self:
         """Run statements now; the rows of the last one are fetched from this connection.
@@ -219,9 +219,9 @@ class Connection(Executed):
 
     def _named(self, frame: FrameType, name: str, find: Callable[[str], duckdb.DuckDBPyRelation]) -> Relation:
         """What has that name; a view that calls dpsql runs now, once."""
-        before = latest_call()
-        found = seen_from(frame, name, partial(find, name))
-        return Relation(found if latest_call() == before else kept(self.connection, found, frame, found.sql_query()))
+        before, named = latest_call(), seen_from(frame, name, partial(find, name))
+        has_called = latest_call() != before
+        return Relation(materialized(self.connection, named, frame, named.sql_query()) if has_called else named)
 
     @own_errors
     def from_df(self, frame: pd.DataFrame) -> Relation:

@@ -60,7 +60,7 @@ def check_there(path: str, hint: str = "") -> None:
     if Path(path).exists():
         return
     folder = Path(path).parent
-    names = [found.name for found in folder.glob("*.d*b")] if folder.is_dir() else []
+    names = [file.name for file in folder.glob("*.d*b")] if folder.is_dir() else []
     near = difflib.get_close_matches(Path(path).name, names, 1, 0.7)
     meant = f" (do you mean {str(folder / near[0])!r}?)" if near else ""
     raise DpsqlError(f"there is no database file {path!r}{meant}{hint}")

@@ -137,12 +137,12 @@ def _release(
 ) -> None:
     """Plan, synthesize, compare and judge; the release is the second event of the books."""
     target = "synthetic" if table != "synthetic" else "synthetic_rows"
-    asked = f"epsilon := {epsilon:g}{_PAIRS if is_census else ''}"
-    _plan(db, table, asked, echo)
+    arguments = f"epsilon := {epsilon:g}{_PAIRS if is_census else ''}"
+    _plan(db, table, arguments, echo)
     if is_census:
         words = str(db.forecast(table, epsilon, assume_rows=50_000, workload="all 2-way"))
         echo("\n" + folded(words, "   "))
-    _synthesize(db, table, target, asked, echo)
+    _synthesize(db, table, target, arguments, echo)
     echo("\n5. The budget\n\n   FROM dp_budget();\n")
     echo(shown(db.budget()))
     echo("\n6. The same questions to the noisy measurements and to the synthetic table")
@@ -154,8 +154,8 @@ def _release(
         echo(folded(line, "   "))
 
 
-def _plan(db: Database, table: str, asked: str, echo: Callable[[str], None]) -> None:
-    call = f"FROM dp_plan({literal(table)}, {asked}, assume_rows := 50000)"
+def _plan(db: Database, table: str, arguments: str, echo: Callable[[str], None]) -> None:
+    call = f"FROM dp_plan({literal(table)}, {arguments}, assume_rows := 50000)"
     echo(f"\n3. What a release would measure (free)\n\n   {call};\n")
     plan = db.sql(call).df()
     plan = plan[plan["stddev"].notna()]  # without what is left out
@@ -166,8 +166,8 @@ def _plan(db: Database, table: str, asked: str, echo: Callable[[str], None]) -> 
     echo(shown(summary.round(4).reset_index()))
 
 
-def _synthesize(db: Database, table: str, target: str, asked: str, echo: Callable[[str], None]) -> None:
-    call = f"FROM dp_synthesize({literal(table)}, {asked})"
+def _synthesize(db: Database, table: str, target: str, arguments: str, echo: Callable[[str], None]) -> None:
+    call = f"FROM dp_synthesize({literal(table)}, {arguments})"
     echo(f"\n4. The synthetic table\n\n   CREATE TABLE {target} AS {call};\n")
     started = time.monotonic()
     db.sql(f"CREATE TABLE {target} AS {call}")
@@ -209,18 +209,24 @@ def compare(db: Database, columns: Sequence[str], target: str, simulated: str | 
     measured = db.sql(
         "SELECT cell, value, stddev FROM dp_measurements(2) WHERE columns = ?", [list(columns)]
     ).fetchall()
-    found = pd.DataFrame([(*cell, value, round(stddev, 1)) for cell, value, stddev in measured])
-    found.columns = pd.Index([*columns, "measured", "stddev"])
-    best = found.sort_values("stddev", kind="stable").drop_duplicates(list(columns))  # what was measured twice
-    found = best.sort_index().reset_index(drop=True)
+    counts_frame = pd.DataFrame([(*cell, value, round(stddev, 1)) for cell, value, stddev in measured])
+    counts_frame.columns = pd.Index([*columns, "measured", "stddev"])
+    best = counts_frame.sort_values("stddev", kind="stable").drop_duplicates(list(columns))  # what was measured twice
+    counts_frame = best.sort_index().reset_index(drop=True)
     for name, table in (("synthetic", target), ("simulated", simulated)):
         if table is None:
             continue
         texts = [exp.func("coalesce", exp.cast(_column(c), "VARCHAR"), exp.Literal.string("NULL")) for c in columns]
         counts = exp.select(*texts, exp.Count(this=exp.Star())).from_(table).group_by("ALL")
-        known = {tuple(key): count for *key, count in db.sql(counts.sql(dialect="duckdb")).fetchall()}
-        found[name] = [known.get(tuple(cell), 0) for cell in found[list(columns)].itertuples(index=False)]
-    rows = found if simulated is None else found[(found["simulated"] > 0) | (found["synthetic"] > 0)]
+        row_counts = {tuple(key): count for *key, count in db.sql(counts.sql(dialect="duckdb")).fetchall()}
+        counts_frame[name] = [
+            row_counts.get(tuple(cell), 0) for cell in counts_frame[list(columns)].itertuples(index=False)
+        ]
+    rows = (
+        counts_frame
+        if simulated is None
+        else counts_frame[(counts_frame["simulated"] > 0) | (counts_frame["synthetic"] > 0)]
+    )
     return rows.head(12)
 
 

@@ -39,7 +39,7 @@ def report() -> dict[str, str]:
         "extension": f"{PATH.name}, {PATH.stat().st_size} bytes",
         "functions": _functions(),
         "mechanisms": _mechanisms(),
-        "types": f"{sum(known.has_bins for known in column_types())} types of columns with bins",
+        "types": f"{sum(of_type.has_bins for of_type in column_types())} types of columns with bins",
     }
 
 
@@ -57,12 +57,12 @@ def _functions() -> str:
         listed = db.sql(
             "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'table'"
         ).fetchall()
-    found = {name for (name,) in listed} & {function.name for function in FUNCTIONS}
-    return f"{len(found)} of {len(FUNCTIONS)} registered"
+    present = {name for (name,) in listed} & {function.name for function in FUNCTIONS}
+    return f"{len(present)} of {len(FUNCTIONS)} registered"
 
 
 def _mechanisms() -> str:
     """How many mechanisms there are, and which lack their package."""
-    known = mechanisms()
-    lacking = [f"{name} needs {m.package}" for name, m in known.items() if m.package and find_spec(m.package) is None]
-    return ", ".join([f"{len(known) - len(lacking)} of {len(known)} ready", *lacking])
+    classes = mechanisms()
+    lacking = [f"{name} needs {m.package}" for name, m in classes.items() if m.package and find_spec(m.package) is None]
+    return ", ".join([f"{len(classes) - len(lacking)} of {len(classes)} ready", *lacking])

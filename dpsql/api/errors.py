@@ -85,20 +85,20 @@ def one_line(text: str, line: int = 1) -> str:
     >>> one_line("Parser Error: syntax error\n\nLINE 2: FORM t\n        ^", line=5)
     "Parser Error: syntax error (line 6, at 'FORM t')"
     """
-    found = _PLACE.search(text)
-    if found is not None:
-        begin = len(found[3].rstrip("^")) - len(f"LINE {found[1]}: ")
-        near = found[2][max(begin, 0) :].rstrip()
+    match = _PLACE.search(text)
+    if match is not None:
+        begin = len(match[3].rstrip("^")) - len(f"LINE {match[1]}: ")
+        near = match[2][max(begin, 0) :].rstrip()
         near = near if len(near) <= _NEAR else f"{near[: _NEAR - 1]}…"
-        text = f"{text[: found.start()]} (line {int(found[1]) + line - 1}, at {near!r})"
+        text = f"{text[: match.start()]} (line {int(match[1]) + line - 1}, at {near!r})"
     return " ".join(text.split())
 
 
 def one_line_up(text: str) -> str:
     """The text of an error whose place is in a statement with a line of dpsql's above it."""
 
-    def up(found: re.Match[str]) -> str:
-        line = str(int(found[1]) - 1)
-        return f"\nLINE {line}: {found[2]}\n{found[3][len(found[1]) - len(line) :]}"
+    def up(match: re.Match[str]) -> str:
+        line = str(int(match[1]) - 1)
+        return f"\nLINE {line}: {match[2]}\n{match[3][len(match[1]) - len(line) :]}"
 
     return _PLACE.sub(up, text)

@@ -214,10 +214,10 @@ class TreeCompared:
                 raise InvalidArgument(f"{table} has no rows that lead to a unit: there is nothing to compare")
             if rows[table][0]:
                 for pair in itertools.chain.from_iterable(across.values()):
-                    named = " and ".join(column_of_table(columns[one][1], columns[one][0]) for one in pair)
+                    named = " and ".join(column_of_table(columns[side][1], columns[side][0]) for side in pair)
                     group_bys[f"{table} by {named}"] = both.wrong(pair)
             self._of_link(table, distances, are_beside=all(rows[table]))
-        rules = {one["rule"]: (one["broken"], one["rows"]) for one in self._entry.report.get("rules", ())}
+        rules = {rule["rule"]: (rule["broken"], rule["rows"]) for rule in self._entry.report.get("rules", ())}
         return TreeEvaluation(self._account.source, f"release {self._entry.number}", rows, distances, group_bys, rules)
 
     def shares(self, names: Iterable[str]) -> dict[str, Floats]:
@@ -227,12 +227,12 @@ class TreeCompared:
 
     def strengths(self, pairs: Iterable[JudgedPair]) -> dict[Clique, float]:
         """How strongly pairs of columns of a unit's row truly depend on each other, as they are judged."""
-        found = {}
+        strengths = {}
         for pair in pairs:
             counts, columns = self._shown(pair.clique), [self.unit_row.domain.by_name[name] for name in pair.clique]
             ordered = correlation_of_counts(counts, columns) if pair.is_ordered else association_of_counts(counts)
-            found[pair.clique] = ordered
-        return found
+            strengths[pair.clique] = ordered
+        return strengths
 
     def _shown(self, clique: Clique) -> Floats:
         """Real units in the cells of a marginal that synthetic rows tell apart."""
@@ -256,7 +256,7 @@ class TreeCompared:
         first, second = (row.slot_of(table, nth) for nth in (0, 1))
         if are_beside and first is not None and second is not None:
             width = len(row.members[table].names)
-            beside = itertools.product(*(map(names.index, row.slots[one].names[:width]) for one in (first, second)))
+            beside = itertools.product(*(map(names.index, row.slots[slot].names[:width]) for slot in (first, second)))
             _put(distances, f"a column of each of two {alike(link)}", [units.distance(pair) for pair in beside])
 
     def _both(self, table: str) -> tuple[_Both, list[tuple[str, str]]]:
@@ -269,12 +269,14 @@ class TreeCompared:
             bound = None
             if path:
                 bound = UnitBound("", "", _MOST, self._books.catalog, self._account.source, path)
-            attributes = [(table, one, one.name) for one in self.unit_row.members[table]]
+            attributes = [(table, attribute, attribute.name) for attribute in self.unit_row.members[table]]
             for step, link in zip(path, above, strict=True):
                 own = self.unit_row.members[link.parent]
-                attributes += [(link.parent, one, reached(step.source, one.name)) for one in own]
-            columns = [(of, one.name) for of, one, _ in attributes]
-            domain = Domain(tuple(replace(one.closed(never_null=False), name=name) for _, one, name in attributes))
+                attributes += [(link.parent, attribute, reached(step.source, attribute.name)) for attribute in own]
+            columns = [(of, attribute.name) for of, attribute, _ in attributes]
+            domain = Domain(
+                tuple(replace(attribute.closed(never_null=False), name=name) for _, attribute, name in attributes)
+            )
             counter = self._engine.counter(with_reached(sources[table], path), domain, bound)
             self._open.append(counter)
             counters.append(counter)

@@ -51,7 +51,7 @@ def farthest(
         made: in the synthetic rows, of pairs that were judged.
     """
     pairs = [(abs(strengths[pair] - made[pair]), pair) for pair in made if pair in strengths]
-    listed = sorted(pairs, key=lambda one: -one[0])[:_PAIRS]
+    listed = sorted(pairs, key=lambda gap: -gap[0])[:_PAIRS]
     return Farthest(
         tuple((*pair, f"{strengths[pair]:.2f}", f"{made[pair]:.2f}") for _, pair in listed),
         tuple(_means(instance, domain, tables)),
@@ -63,14 +63,16 @@ def _means(instance: Instance, domain: Domain, tables: Sequence[exp.Expr]) -> It
     numbers = [attribute for attribute in domain if is_of_numbers(attribute)]
     if not numbers:
         return
-    asked = [exp.func(name, finite_number(attribute)) for attribute in numbers for name in ("avg", "stddev_pop")]
-    real, made = (_rows(instance, exp.select(*(one.copy() for one in asked)).from_(table))[0] for table in tables)
-    found = []
+    statistics = [exp.func(name, finite_number(attribute)) for attribute in numbers for name in ("avg", "stddev_pop")]
+    real, made = (
+        _rows(instance, exp.select(*(statistic.copy() for statistic in statistics)).from_(table))[0] for table in tables
+    )
+    means = []
     for place, attribute in enumerate(numbers):
         truth, spread, synthetic = real[2 * place], real[2 * place + 1], made[2 * place]
         if truth is not None and synthetic is not None:
-            found.append((_far(truth, synthetic, spread), attribute.name, truth, synthetic))
-    for _, name, truth, synthetic in sorted(found, key=lambda one: -one[0])[:_MEANS]:
+            means.append((_far(truth, synthetic, spread), attribute.name, truth, synthetic))
+    for _, name, truth, synthetic in sorted(means, key=lambda gap: -gap[0])[:_MEANS]:
         yield name, f"{truth:,.4g}", f"{synthetic:,.4g}"
 
 
@@ -78,15 +80,15 @@ def _groups(
     instance: Instance, domain: Domain, tables: Sequence[exp.Expr], strengths: Mapping[Clique, float]
 ) -> list[tuple[str, str, str, str, str]]:
     """Of each GROUP BY its text, its farthest group, the rows of that, and both averages; the farthest first."""
-    asked = []
+    candidates = []
     for group, number in itertools.permutations(domain, 2):
         if group.regular <= _MOST_GROUPS and group.kind == "values" and number.kind == "bins" and is_of_numbers(number):
             pair = (group.name, number.name) if (group.name, number.name) in strengths else (number.name, group.name)
-            asked.append((strengths.get(pair, 0.0), group, number))
-    asked.sort(key=lambda one: -abs(one[0]))
-    found = [_group_by(instance, group, number, tables) for _, group, number in asked[:_GROUP_BYS]]
-    known = sorted((one for one in found if one is not None), key=lambda one: -one[0])
-    return [words for _, words in known]
+            candidates.append((strengths.get(pair, 0.0), group, number))
+    candidates.sort(key=lambda candidate: -abs(candidate[0]))
+    answers = [_group_by(instance, group, number, tables) for _, group, number in candidates[:_GROUP_BYS]]
+    gaps = sorted((gap for gap in answers if gap is not None), key=lambda gap: -gap[0])
+    return [words for _, words in gaps]
 
 
 def _group_by(
@@ -100,8 +102,8 @@ def _group_by(
         exp.func("avg", finite_number(number)),
         exp.func("stddev_pop", finite_number(number)),
     ]
-    asked = exp.select(*columns).group_by(exp.Literal.number(1))
-    real, made = ({row[0]: row[1:] for row in _rows(instance, asked.copy().from_(table))} for table in tables)
+    query = exp.select(*columns).group_by(exp.Literal.number(1))
+    real, made = ({row[0]: row[1:] for row in _rows(instance, query.copy().from_(table))} for table in tables)
     rows = sum(count for count, _, _ in real.values())
     spread = math.sqrt(sum(count * (deviation or 0.0) ** 2 for count, _, deviation in real.values()) / max(1, rows))
     far = []
@@ -113,7 +115,7 @@ def _group_by(
             far.append((gap, (str(name), f"{count:,}", f"{truth:,.4g}", shown)))
     if not far:
         return None
-    gap, words = max(far, key=lambda one: one[0])
+    gap, words = max(far, key=lambda farther: farther[0])
     return gap, (f"avg({number.name}) GROUP BY {group.name}", *words)
 
 

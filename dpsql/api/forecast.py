@@ -61,8 +61,8 @@ def forecast_of(cursor: Cursor, resolved: Resolved, assume_rows: int | None) -> 
         resolved: the request, planned.
         assume_rows: about how many rows there are; by default as the newest release tells it.
     """
-    known = assume_rows or _released_rows(cursor, resolved)
-    return Forecast(scenario_of(resolved, float(known or ASSUMED_ROWS)), known is None, resolved.entry is not None)
+    rows = assume_rows or _released_rows(cursor, resolved)
+    return Forecast(scenario_of(resolved, float(rows or ASSUMED_ROWS)), rows is None, resolved.entry is not None)
 
 
 def _released_rows(cursor: Cursor, resolved: Resolved) -> int | None:

@@ -26,7 +26,7 @@ def table(relation: duckdb.DuckDBPyRelation, caption: str = "", rows: int = ROWS
         rows: at most.
     """
     names, kinds = relation.columns[:_COLUMNS], [str(kind) for kind in relation.types[:_COLUMNS]]
-    found = relation.limit(rows + 1).fetchall()
+    first_rows = relation.limit(rows + 1).fetchall()
     right = ["right" if kind.startswith(_NUMBERS) or "INT" in kind else "left" for kind in kinds]
     head = "".join(
         f'<th style="{_CELL}text-align:{side};border-bottom:1px solid currentColor">{html.escape(name)}'
@@ -37,14 +37,14 @@ def table(relation: duckdb.DuckDBPyRelation, caption: str = "", rows: int = ROWS
         "<tr style='background:none'>"
         + "".join(_cell(value, side) for value, side in zip(row[:_COLUMNS], right, strict=True))
         + "</tr>"
-        for row in found[:rows]
+        for row in first_rows[:rows]
     )
     above = f'<div style="margin:0.4em 0">{html.escape(caption)}</div>' if caption else ""
     return (
         f'<div style="overflow-x:auto">{above}<table style="border-collapse:collapse;border:none;'
         f'font-variant-numeric:tabular-nums;margin:0"><thead><tr style="background:none">{head}</tr></thead>'
         f'<tbody>{body}</tbody></table><div style="{_FAINT}margin:0.4em 0">'
-        f"{_count(len(found), rows)}, {_columns(len(relation.columns))}</div></div>"
+        f"{_count(len(first_rows), rows)}, {_columns(len(relation.columns))}</div></div>"
     )
 
 
@@ -63,12 +63,12 @@ def _short(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _count(found: int, rows: int) -> str:
-    if found > rows:
+def _count(count: int, rows: int) -> str:
+    if count > rows:
         return f"the first {rows} rows"
-    return "1 row" if found == 1 else f"{found} rows"
+    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _columns(count: int) -> str:
-    said = "1 column" if count == 1 else f"{count} columns"
-    return f"{said}, of which {_COLUMNS} are shown" if count > _COLUMNS else said
+    text = "1 column" if count == 1 else f"{count} columns"
+    return f"{text}, of which {_COLUMNS} are shown" if count > _COLUMNS else text

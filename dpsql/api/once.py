@@ -26,9 +26,9 @@ _DUCKDB_2: Final = hasattr(duckdb.DuckDBPyRelation, "materialize")
 _PREFIX: Final = "dp_"  # of all functions of dpsql
 
 
-def kept(
+def materialized(
     connection: duckdb.DuckDBPyConnection,
-    found: duckdb.DuckDBPyRelation,
+    relation: duckdb.DuckDBPyRelation,
     frame: FrameType,
     query: str,
     alias: str = "",
@@ -40,18 +40,18 @@ def kept(
 
     Args:
         connection: of the relation.
-        found: the relation.
+        relation: the relation.
         frame: the caller's.
         query: its text, without parameters.
         alias: of the relation.
     """
     if _DUCKDB_2:
-        rows: duckdb.DuckDBPyRelation = found.materialize()
+        rows: duckdb.DuckDBPyRelation = relation.materialize()
         return rows.set_alias(alias) if alias else rows
     try:
         return _stored(connection, frame, connection.extract_statements(query)[-1].query, None, alias)
     except duckdb.ParserException:
-        return found
+        return relation
 
 
 def answered(
@@ -66,12 +66,12 @@ def answered(
     if parameters and not _DUCKDB_2 and _calls_dpsql(connection, frame, query):
         return _run(connection, frame, query, parameters, alias)
     with bound_once() as again:
-        found = seen_from(frame, query, partial(connection.sql, query, alias=alias, params=parameters))
-        has_run = found is None or found.type == "MATERIALIZED_RELATION"
+        relation = seen_from(frame, query, partial(connection.sql, query, alias=alias, params=parameters))
+        has_run = relation is None or relation.type == "MATERIALIZED_RELATION"
         if has_run or latest_call() == before:
-            return found
+            return relation
         again()
-        return kept(connection, found, frame, query, alias)
+        return materialized(connection, relation, frame, query, alias)
 
 
 def _run(
@@ -121,8 +121,8 @@ def placed(connection: duckdb.DuckDBPyConnection, error: duckdb.Error, frame: Fr
     try:
         with _prepared(connection, frame, query):
             return error
-    except duckdb.Error as found:
-        return type(error)(one_line_up(str(found))) if str(found).startswith(str(error)) else error
+    except duckdb.Error as placed_error:
+        return type(error)(one_line_up(str(placed_error))) if str(placed_error).startswith(str(error)) else error
 
 
 @contextmanager

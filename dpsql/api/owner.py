@@ -256,13 +256,13 @@ class Owner(Linking):
         True
         """
         self.instance.check_owner("evaluate")
-        asked = release.entry.key if isinstance(release, Release) else str(release)
+        key = release.entry.key if isinstance(release, Release) else str(release)
         with pressed(), self.instance.cursor() as cursor:
             source = self._source(cursor, table)
-            tree = evaluate_release_of_tree(cursor, source, asked, target=target, workload=workload, groups=groups)
+            tree = evaluate_release_of_tree(cursor, source, key, target=target, workload=workload, groups=groups)
             if tree is not None:
                 return tree
-            return evaluate(cursor, source, asked, self._search_path, target=target, workload=workload, groups=groups)
+            return evaluate(cursor, source, key, self._search_path, target=target, workload=workload, groups=groups)
 
     def compare(
         self,
@@ -305,8 +305,8 @@ class Owner(Linking):
         """
         self.instance.check_owner("compare")
         mechanisms = (mechanisms,) if isinstance(mechanisms, str) else tuple(mechanisms)
-        asked = Settings(mechanisms, **settings)
+        settings_of_call = Settings(mechanisms, **settings)
         with pressed(), watched(self.instance) as progress, self.instance.cursor() as cursor:
             source = self._source(cursor, table)
             place = None if folder is None else Path(folder)
-            return compare(cursor, source, asked, place, progress, self._search_path)
+            return compare(cursor, source, settings_of_call, place, progress, self._search_path)

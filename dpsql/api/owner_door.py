@@ -35,33 +35,33 @@ _LONGEST: Final = 2**24
 
 
 def _list(db: Database) -> dict[str, Any]:
-    found = db.users.list()
+    users = db.users.list()
     empty = "no users: dpsql user add FILE NAME --limit TABLE=EPSILON adds one"
-    return _shown(found, empty, _ADD_UP)
+    return _shown(users, empty, _ADD_UP)
 
 
 def _releases(db: Database) -> dict[str, Any]:
-    found = db.releases()
-    found["name"] = [json.loads(request).get("release", "") for request in found["request"]]
+    releases = db.releases()
+    releases["name"] = [json.loads(request).get("release", "") for request in releases["request"]]
     by = db.ledger().dropna(subset=["release"]).groupby("release")["username"].first()
-    found["user"] = found["release"].map(by)
-    shown = found[["release", "name", "user", "source", "state", "mechanism", "epsilon", "rows"]]
+    releases["user"] = releases["release"].map(by)
+    shown = releases[["release", "name", "user", "source", "state", "mechanism", "epsilon", "rows"]]
     empty = "nothing was released: dpsql synthesize FILE TABLE --epsilon 1 --output TABLE.csv makes a release"
     return _shown(shown, empty)
 
 
-def _shown(found: pd.DataFrame, empty: str, below: str = "") -> dict[str, Any]:
+def _shown(frame: pd.DataFrame, empty: str, below: str = "") -> dict[str, Any]:
     """A list as a command prints it.
 
     Args:
-        found: its rows.
+        frame: its rows.
         empty: what is said where there are none.
         below: what is said below where there are some.
     """
-    objects = found.astype(object).where(found.notna(), None)
-    text = plain_table(list(found.columns), objects.itertuples(index=False), empty)
-    shown = f"{text}\n{below}" if below and len(found) else text
-    return {"columns": list(found.columns), "text": shown, "empty": not len(found)}
+    objects = frame.astype(object).where(frame.notna(), None)
+    text = plain_table(list(frame.columns), objects.itertuples(index=False), empty)
+    shown = f"{text}\n{below}" if below and len(frame) else text
+    return {"columns": list(frame.columns), "text": shown, "empty": not len(frame)}
 
 
 def _change(db: Database, action: str, table: str, reason: str, epsilon: float | None = None) -> str:
@@ -180,13 +180,13 @@ def ask(database: str, opened: Callable[[str], Database], method: str, arguments
 
 def read_line(connection: socket.socket) -> bytes:
     """Up to a line break; nothing where the other side went away before, or sends too much."""
-    found = b""
-    while not found.endswith(b"\n"):
+    line = b""
+    while not line.endswith(b"\n"):
         part = connection.recv(2**16)
-        if not part or len(found) > _LONGEST:
+        if not part or len(line) > _LONGEST:
             return b""
-        found += part
-    return found
+        line += part
+    return line
 
 
 def is_served(database: str) -> bool:

@@ -60,9 +60,9 @@ class People(Owner):
         ...     db.for_analyst("alice").bind("dp_query", asked).columns[0]
         ('n', 'BIGINT')
         """
-        found = Analyst(self.instance, name)
-        found.check()
-        return found
+        analyst = Analyst(self.instance, name)
+        analyst.check()
+        return analyst
 
     def credential(self, name: str) -> Credential | None:
         """What tells the token of an active user; None if there is none of that name.
@@ -75,8 +75,8 @@ class People(Owner):
         ...     db.credential("alice").accepts(token), db.credential("bob")
         (True, None)
         """
-        found = self.users.find(name)
-        return None if found is None else found.credential
+        person = self.users.find(name)
+        return None if person is None else person.credential
 
     def credential_of_nobody(self, name: str) -> Credential:
         """What a token is tested with where there is no such user, so that nobody can tell; no token fits.
@@ -102,8 +102,8 @@ class People(Owner):
         ...     db.user_role("rita"), db.user_role("bob")
         ('reader', None)
         """
-        found = self.users.find(name)
-        return None if found is None else found.role
+        person = self.users.find(name)
+        return None if person is None else person.role
 
     def share_releases(self, shared: bool) -> None:  # noqa: FBT001 - a switch
         """Whether users get again, free, what any of them asked, which tells that it was asked; off by default.
@@ -216,11 +216,11 @@ class Users:
         Returns:
             Their token. It is shown this once, because only what recognises it is kept.
         """
-        found = [(self._source(table), epsilon) for table, epsilon in (limits or {}).items()]
+        limited = [(self._source(table), epsilon) for table, epsilon in (limits or {}).items()]
 
         def work(books: Books) -> str:
             token = people.add_person(books, name, role)
-            for source, epsilon in found:
+            for source, epsilon in limited:
                 set_limit(books, Limit(name, source, per, epsilon, delta))
             return token
 
@@ -270,14 +270,14 @@ class Users:
     def find(self, name: str) -> people.Person | None:
         """The active user of that name, None if there is none."""
         with self.books() as books:
-            found = people.find_person(books, name)
-        return found if found is not None and found.is_active else None
+            person = people.find_person(books, name)
+        return person if person is not None and person.is_active else None
 
     def check(self, name: str, token: str) -> bool:
         """Whether it is the token of an active user; takes as long where there is no such user."""
-        found = self.find(name)
-        right = (_NOBODY if found is None else found.credential).accepts(token)
-        return right and found is not None
+        person = self.find(name)
+        right = (_NOBODY if person is None else person.credential).accepts(token)
+        return right and person is not None
 
     def list(self) -> pd.DataFrame:
         """One row for each user and limit, with what they caused and may still ask for."""
@@ -285,9 +285,9 @@ class Users:
 
         rows = []
         with self.books() as books:
-            known = limits.list_limits(books)
+            all_limits = limits.list_limits(books)
             for person in people.list_people(books):
-                own: Sequence[Limit | None] = [limit for limit in known if limit.person == person.name] or [None]
+                own: Sequence[Limit | None] = [limit for limit in all_limits if limit.person == person.name] or [None]
                 listed = (row for limit in own for row in limits.rows_of(books, limit))
                 rows += [(person.name, person.role, person.state, *row) for row in listed]
         return pd.DataFrame(rows, columns=["name", "role", "state", *limits.ROW])

@@ -57,9 +57,11 @@ def truth_of(instance: Instance, catalog: str, entry: Entry, target: str | None,
     if entry.linked is not None:
         return _truth_of_tree(instance, catalog, entry, target, judgement)
     with pressed(), instance.cursor() as cursor:
-        found = compared(cursor, find_source(cursor, f"{_quoted(catalog)}.{table_of(entry.source)}"), str(entry.number))
-        source = found.source  # of one period where the release is
-        evaluation = evaluation_of(found, target=target)
+        comparison = compared(
+            cursor, find_source(cursor, f"{_quoted(catalog)}.{table_of(entry.source)}"), str(entry.number)
+        )
+        source = comparison.source  # of one period where the release is
+        evaluation = evaluation_of(comparison, target=target)
     figures, notes = list(evaluation.utility.lines()), [evaluation.warning]
     if source.place is not None:
         notes.append("SDMetrics was not asked: it compares rows, and those of this table are elsewhere.")
@@ -67,22 +69,22 @@ def truth_of(instance: Instance, catalog: str, entry: Entry, target: str | None,
         notes.append("SDMetrics is not installed: pip install sdmetrics adds its quality report.")
     else:
         figures += score
-    strengths = found.strengths()
+    strengths = comparison.strengths()
     far = None
     if source.place is None:
         made = {pair.clique: pair.synthetic for pair in judgement.pairs}
         far = farthest(instance, entry.domain, (source.table(), rows_table(catalog, entry)), strengths, made)
-    return Truth(found.shares(), strengths, figures, notes, far)
+    return Truth(comparison.shares(), strengths, figures, notes, far)
 
 
 def _truth_of_tree(instance: Instance, catalog: str, entry: Entry, target: str | None, judgement: Judgement) -> Truth:
     """The truth beside a linked release: of units' rows in the pictures, of the tables in the figures."""
     if target is not None:
         raise InvalidArgument(f"target is of one synthetic table, and {entry.called} has linked ones: leave target out")
-    with pressed(), instance.cursor() as cursor, compared_tree(cursor, Books(cursor, catalog), entry) as found:
-        evaluation = found.evaluation()
-        shares = found.shares(column.name for column in judgement.columns)
-        return Truth(shares, found.strengths(judgement.pairs), list(evaluation.lines()), [evaluation.warning])
+    with pressed(), instance.cursor() as cursor, compared_tree(cursor, Books(cursor, catalog), entry) as comparison:
+        evaluation = comparison.evaluation()
+        shares = comparison.shares(column.name for column in judgement.columns)
+        return Truth(shares, comparison.strengths(judgement.pairs), list(evaluation.lines()), [evaluation.warning])
 
 
 def _quoted(name: str) -> str:
@@ -101,12 +103,12 @@ def _quality_score(instance: Instance, source: Source, catalog: str, entry: Entr
         report = QualityReport()
         report.generate(*frames, metadata, verbose=False)
         properties = report.get_properties()
-    found = [("SDMetrics quality score, 1 is best", _said(report.get_score()))]
+    scores = [("SDMetrics quality score, 1 is best", _score_text(report.get_score()))]
     named = zip(properties["Property"], properties["Score"], strict=True)
-    return found + [(f"  {name.lower()}", _said(score)) for name, score in named]
+    return scores + [(f"  {name.lower()}", _score_text(score)) for name, score in named]
 
 
-def _said(score: float) -> str:
+def _score_text(score: float) -> str:
     """A score; of pairs there is none where no two real columns depend on each other."""
     return "not scored: no two columns depend enough on each other" if math.isnan(score) else f"{score:.3f}"
 
@@ -127,8 +129,8 @@ def _column(attribute: Attribute) -> exp.Expr:
         taken = exp.cast(value(attribute), "DOUBLE", dialect="duckdb")
     else:
         taken = exp.func("epoch", value(attribute), dialect="duckdb")
-    known = exp.Case(ifs=[exp.If(this=missing(attribute), true=exp.null())], default=taken)
-    return exp.alias_(known, attribute.name, quoted=True)
+    present = exp.Case(ifs=[exp.If(this=missing(attribute), true=exp.null())], default=taken)
+    return exp.alias_(present, attribute.name, quoted=True)
 
 
 def _kind(attribute: Attribute) -> str:

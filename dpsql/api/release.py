@@ -75,11 +75,11 @@ class Release(Named):
         self.entry, self._choice, self._place = entry, choice, place
 
     def __repr__(self) -> str:
-        rows = ", ".join(f"{one.rows} of {one.table}" for one in self.entry.tables) or f"{self.entry.rows}"
-        said = [f"{rows} rows, {self.entry.guarantee}", *warnings_of(self.entry)]
+        rows = ", ".join(f"{table.rows} of {table.table}" for table in self.entry.tables) or f"{self.entry.rows}"
+        lines = [f"{rows} rows, {self.entry.guarantee}", *warnings_of(self.entry)]
         with suppress(DpsqlError, duckdb.Error):  # the database was closed
-            said[-1] += f". {self.verdict}"
-        return f"<Release {self.entry.number} of {self.entry.source}: {'; '.join(said)}>"
+            lines[-1] += f". {self.verdict}"
+        return f"<Release {self.entry.number} of {self.entry.source}: {'; '.join(lines)}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: what `repr` says, above the first synthetic rows."""

@@ -110,9 +110,9 @@ class Reports(People):
         About 10,000 rows are assumed (assume_rows). A rough guide, free.
         """
         given = {"table": table, "assume_rows": assume_rows, **arguments}
-        found = [self._planned(given, epsilon) for epsilon in check_epsilons(epsilons)]
+        points = [self._planned(given, epsilon) for epsilon in check_epsilons(epsilons)]
         left = self._left(table)
-        return PlanChart(table, tuple(found), assume_rows or ASSUMED_ROWS, left)
+        return PlanChart(table, tuple(points), assume_rows or ASSUMED_ROWS, left)
 
     def _planned(self, given: Mapping[str, Any], epsilon: float) -> Point:
         """One plan."""

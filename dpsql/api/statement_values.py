@@ -56,9 +56,9 @@ def check_values(ask: Ask, text: str, wording: Wording) -> None:
         return
     words = {part for name in wording.names for part in name} | wording.calls
     beside = {word for word in words if word.startswith("dp_")} | (frozenset() if enums else _CODES)
-    asked = _Asked(ask)
-    check_calls(cast("duckdb.DuckDBPyConnection", asked), text, READERS | DRAWN | beside)
-    functions = asked.answers[0]  # all of them, with the definitions of macros
+    connection = _CallerConnection(ask)
+    check_calls(cast("duckdb.DuckDBPyConnection", connection), text, READERS | DRAWN | beside)
+    functions = connection.answers[0]  # all of them, with the definitions of macros
     if {fold(name) for name, internal, text in functions if text is not None and not internal} & words:
         raise Unclear("a macro")
 
@@ -72,21 +72,21 @@ def _casts_to(text: str, names: Collection[str]) -> bool:
         tokens = sqlglot.tokenize(text, read="duckdb")
     except SqlglotError:
         return True
-    said = [token.token_type is not TokenType.STRING and fold(token.text) in names for token in tokens]
+    names_type = [token.token_type is not TokenType.STRING and fold(token.text) in names for token in tokens]
     constants = any(
-        here and after.token_type is TokenType.STRING for here, after in zip(said, tokens[1:], strict=False)
+        here and after.token_type is TokenType.STRING for here, after in zip(names_type, tokens[1:], strict=False)
     )
-    return any(said) and (constants or any(token.text.lower() in _CASTS for token in tokens))
+    return any(names_type) and (constants or any(token.text.lower() in _CASTS for token in tokens))
 
 
 @dataclass
-class _Asked:
+class _CallerConnection:
     """The caller's connection, as far as `check_calls` needs it."""
 
     ask: Ask
     answers: list[list[tuple[Any, ...]]] = field(default_factory=list)
 
-    def execute(self, query: str) -> _Asked:
+    def execute(self, query: str) -> _CallerConnection:
         self.answers.append(self.ask(query))
         return self
 

@@ -45,7 +45,9 @@ def checked_names(name: str, value: Any) -> tuple[str, ...]:
         InvalidArgument: not of texts, none at all, or an empty one.
     """
     names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-    is_list = isinstance(names, list | tuple) and all(isinstance(one, str) and one for one in names)
+    is_list = isinstance(names, list | tuple) and all(
+        isinstance(name_given, str) and name_given for name_given in names
+    )
     if not is_list or not names:
         raise InvalidArgument(
             f"{name} is {value!r}: give names as a list, such as ['one', 'other'], or as text with commas, or leave "
@@ -69,7 +71,7 @@ def check_rounds(rounds: int | str) -> None:
         check_range("rounds", rounds, 1, 10_000)
 
 
-def check_word(name: str, value: str, known: Sequence[str]) -> None:
+def check_word(name: str, value: str, words: Sequence[str]) -> None:
     """Refuse an option that is none of the known words."""
-    if value not in known:
-        raise InvalidArgument(f"{name} is {value!r}: say one of {', '.join(map(repr, known))}")
+    if value not in words:
+        raise InvalidArgument(f"{name} is {value!r}: say one of {', '.join(map(repr, words))}")

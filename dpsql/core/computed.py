@@ -30,13 +30,13 @@ def in_levels(attributes: Iterable[Attribute]) -> list[list[Attribute]]:
     left = {attribute.name: attribute for attribute in attributes if attribute.computed_as}
     levels: list[list[Attribute]] = []
     while left:
-        ready = [one for one in left.values() if left.keys().isdisjoint(one.computed_from)]
+        ready = [column for column in left.values() if left.keys().isdisjoint(column.computed_from)]
         if not ready or len(levels) == _DEEPEST:
             how = "from each other in a circle" if not ready else f"through more than {_DEEPEST} others"
             raise InvalidArgument(f"the columns {', '.join(left)} are computed {how}: declare one of them otherwise")
         levels.append(ready)
-        for one in ready:
-            del left[one.name]
+        for column in ready:
+            del left[column.name]
     return levels
 
 

@@ -195,8 +195,8 @@ class Attribute:
     @property
     def point_codes(self) -> frozenset[int]:
         """The codes of points."""
-        known = {*self.points}
-        return frozenset(code for code, tick in enumerate(self.ticks[:-1]) if tick in known) if known else frozenset()
+        points = {*self.points}
+        return frozenset(n for n, tick in enumerate(self.ticks[:-1]) if tick in points) if points else frozenset()
 
     @property
     def runs(self) -> tuple[range, ...]:
@@ -339,10 +339,10 @@ class Domain:
         Raises:
             UnknownName: no such attribute; an excluded one says so.
         """
-        found = pick(name, self.names)
-        if found is not None:
-            return found
-        computed = {one.name: one for one in self.excluded if one.computed_as}
+        spelling = pick(name, self.names)
+        if spelling is not None:
+            return spelling
+        computed = {excluded.name: excluded for excluded in self.excluded if excluded.computed_as}
         if (own := pick(name, computed)) is not None:
             bases = ", ".join(computed[own].computed_from)
             raise UnknownName(f"column {own!r} is computed from {bases}, so it is not measured: name those instead")

@@ -59,11 +59,11 @@ class Formula:
 
     def breaks(self) -> set[float]:
         """The constants that the column itself is compared with: between them no such comparison changes."""
-        found = set()
+        constants = set()
         for node in self.nodes():
             if node.operation in COMPARISONS and COLUMN in node.parts:
-                found |= {part.constant for part in node.parts if part.operation == "constant"}
-        return found
+                constants |= {part.constant for part in node.parts if part.operation == "constant"}
+        return constants
 
 
 COLUMN: Final = Formula("column")
@@ -116,22 +116,22 @@ def values_of(formula: Formula, column: Spans) -> Spans:
         return Spans.constant(None if operation == "null" else formula.constant, len(column.low))
     if operation == "case":
         return _case(formula, column)
-    found = [values_of(part, column) for part in parts]
+    spans = [values_of(part, column) for part in parts]
     if operation in ("least", "greatest"):
-        return _extreme(found, np.minimum if operation == "least" else np.maximum)
+        return _extreme(spans, np.minimum if operation == "least" else np.maximum)
     if operation == "coalesce":
-        return _first(found)
-    some, none = np.logical_and.reduce([s.some for s in found]), np.logical_or.reduce([s.none for s in found])
+        return _first(spans)
+    some, none = np.logical_and.reduce([s.some for s in spans]), np.logical_or.reduce([s.none for s in spans])
     with np.errstate(over="ignore", invalid="ignore"):
-        low, high = _computed(formula, found)
+        low, high = _computed(formula, spans)
     return Spans.of(low, high, some, none)
 
 
-def _computed(formula: Formula, found: list[Spans]) -> tuple[Floats, Floats]:
+def _computed(formula: Formula, spans: list[Spans]) -> tuple[Floats, Floats]:
     """The ends of an operation that is NULL if one of its numbers is."""
-    operation, first = formula.operation, found[0]
+    operation, first = formula.operation, spans[0]
     if operation in ("add", "sub", "mul", "div"):
-        second = found[1]
+        second = spans[1]
         function = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[operation]
         ends = itertools.product((first.low, first.high), (second.low, second.high))
         values = [function(a, np.where(second.some, b, 1.0)) for a, b in ends]
@@ -150,22 +150,22 @@ def _computed(formula: Formula, found: list[Spans]) -> tuple[Floats, Floats]:
     return function_of(first.low), function_of(first.high)
 
 
-def _extreme(found: list[Spans], pick: Any) -> Spans:
+def _extreme(spans: list[Spans], pick: Any) -> Spans:
     """The least or the greatest, of those that are not NULL."""
-    some, none = np.logical_or.reduce([s.some for s in found]), np.logical_and.reduce([s.none for s in found])
+    some, none = np.logical_or.reduce([s.some for s in spans]), np.logical_and.reduce([s.none for s in spans])
     neutral = np.inf if pick is np.minimum else -np.inf
-    far = pick.reduce([np.where(s.some, s.low if pick is np.minimum else s.high, neutral) for s in found])
-    sure = pick.reduce([np.where(s.none, neutral, s.high if pick is np.minimum else s.low) for s in found])
+    far = pick.reduce([np.where(s.some, s.low if pick is np.minimum else s.high, neutral) for s in spans])
+    sure = pick.reduce([np.where(s.none, neutral, s.high if pick is np.minimum else s.low) for s in spans])
     widest = (np.maximum if pick is np.minimum else np.minimum).reduce(
-        [np.where(s.some, s.high if pick is np.minimum else s.low, -neutral) for s in found]
+        [np.where(s.some, s.high if pick is np.minimum else s.low, -neutral) for s in spans]
     )
     near = np.where(np.isfinite(sure), sure, widest)  # without one that is always there the others may be left out
     return Spans.of(far, near, some, none) if pick is np.minimum else Spans.of(near, far, some, none)
 
 
-def _first(found: list[Spans]) -> Spans:
+def _first(spans: list[Spans]) -> Spans:
     """The first that is no NULL."""
-    return _chosen([(s.some, s) for s in found], [s.none for s in found])
+    return _chosen([(s.some, s) for s in spans], [s.none for s in spans])
 
 
 def _case(formula: Formula, column: Spans) -> Spans:
@@ -208,10 +208,10 @@ def _truth(formula: Formula, column: Spans) -> _Truths:
         return (
             _Truths(every(true), some(false), null) if operation == "and" else _Truths(some(true), every(false), null)
         )
-    found = [values_of(part, column) for part in formula.parts]
+    spans = [values_of(part, column) for part in formula.parts]
     if operation == "is null":
-        return _Truths(found[0].none, found[0].some, ~always)
-    a, b = found
+        return _Truths(spans[0].none, spans[0].some, ~always)
+    a, b = spans
     both, null = a.some & b.some, a.none | b.none
     apart = (a.high < b.low) | (a.low > b.high)
     same = (a.low == a.high) & (b.low == b.high) & (a.low == b.low)

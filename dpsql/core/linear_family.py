@@ -84,10 +84,10 @@ class LinearFamily:
     @cached_property
     def digest(self) -> str:
         """Tells families apart; journals and keys of requests have it, so it must never change."""
-        found = hashlib.sha256(repr((self.clique, self.count, str(self.step), len(self.weights))).encode())
+        hashing = hashlib.sha256(repr((self.clique, self.count, str(self.step), len(self.weights))).encode())
         for array in (self.weights, self.groups):
-            found.update(array.astype("<i8").tobytes())
-        return found.hexdigest()
+            hashing.update(array.astype("<i8").tobytes())
+        return hashing.hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LinearFamily) and (self.digest, self.largest) == (other.digest, other.largest)
@@ -133,9 +133,9 @@ class LinearFamily:
 
     def exact(self, cells: Integers, counts: Integers) -> Integers:
         """The answers in whole steps from the cells that are not empty."""
-        found = np.zeros(self.count, np.int64)
-        np.add.at(found, self.groups[cells], self.weights[cells] * counts)
-        return found
+        answers = np.zeros(self.count, np.int64)
+        np.add.at(answers, self.groups[cells], self.weights[cells] * counts)
+        return answers
 
     def spread(self, values: Floats) -> Floats:
         """For each cell what its row adds up: w times the value of its group, shape (cells,)."""
@@ -220,7 +220,7 @@ def _is_plain(family: LinearFamily) -> bool:
 def _parts(shape: dict[str, int], families: Iterable[LinearFamily]) -> list[list[LinearFamily]]:
     """The families, put together as long as their joint cells are few enough."""
     parts: list[tuple[set[str], list[LinearFamily]]] = []
-    for family in sorted(families, key=lambda one: (one.clique, one.digest)):
+    for family in sorted(families, key=lambda member: (member.clique, member.digest)):
         for names, part in parts:
             joined = names | {*family.clique}
             if math.prod(shape[name] for name in joined) <= _MOST_JOINT:
@@ -251,8 +251,8 @@ def _halves(family: LinearFamily, power: int, *, every_row: bool) -> Floats:
     ends = (min(relative.min(), 0.0), max(relative.max(), 0.0)) if not every_row else (relative.min(), relative.max())
     centre = sum(ends) / 2 if family.count == 1 else 0.0
     twice = 2 if power == 2 and (family.count == 1 or ends[0] < 0) else 1
-    found = twice * np.abs(relative - centre) ** power
-    return np.asarray(found if every_row else np.maximum(found, twice * abs(centre) ** power), np.float64)
+    halves = twice * np.abs(relative - centre) ** power
+    return np.asarray(halves if every_row else np.maximum(halves, twice * abs(centre) ** power), np.float64)
 
 
 def _summed(
@@ -281,29 +281,29 @@ def _paired(shape: dict[str, int], names: Sequence[str], families: Sequence[Line
     return float(total.max())
 
 
-Asked = Family | LinearFamily
+QueryFamily = Family | LinearFamily
 """What a workload asks for."""
 
 
-def columns_of(asked: Asked) -> Clique:
+def columns_of(family: QueryFamily) -> Clique:
     """The columns of a marginal, thresholds or linear queries."""
-    return asked.clique if isinstance(asked, LinearFamily) else clique_of(asked)
+    return family.clique if isinstance(family, LinearFamily) else clique_of(family)
 
 
-def number_of(domain: Domain, asked: Asked) -> int:
+def number_of(domain: Domain, family: QueryFamily) -> int:
     """How many answers there are: cells, thresholds or groups."""
-    return asked.count if isinstance(asked, LinearFamily) else domain.size(clique_of(asked))
+    return family.count if isinstance(family, LinearFamily) else domain.size(clique_of(family))
 
 
-def answers_of(domain: Domain, marginal: Floats, asked: Asked) -> Floats:
+def answers_of(domain: Domain, marginal: Floats, family: QueryFamily) -> Floats:
     """The answers from the marginal of the columns; those of linear queries are in steps."""
-    if isinstance(asked, LinearFamily):
-        return asked.answers(marginal)
-    return family_counts(marginal, domain.shape(clique_of(asked)), asked)
+    if isinstance(family, LinearFamily):
+        return family.answers(marginal)
+    return family_counts(marginal, domain.shape(clique_of(family)), family)
 
 
-def moved_by(domain: Domain, asked: Asked, neighbours: Neighbours) -> int:
+def moved_by(domain: Domain, family: QueryFamily, neighbours: Neighbours) -> int:
     """The most that Σ |answer − a| differs between neighbours; of linear queries in steps."""
-    if isinstance(asked, LinearFamily):
-        return moved_of_linear(domain, asked, neighbours)
-    return moved_of(domain, asked, neighbours)
+    if isinstance(family, LinearFamily):
+        return moved_of_linear(domain, family, neighbours)
+    return moved_of(domain, family, neighbours)

@@ -205,10 +205,10 @@ class LinearQuery:
     def scales(self) -> tuple[int, ...]:
         """The largest |w_a| of a row, for each aggregate; 1 where all weights are 0."""
         largest = [magnitudes(part.factors).max(axis=1, initial=0) for part in self.parts]
-        found = [max(1, math.prod(int(m[a]) for m in largest)) for a in range(self.aggregates)]
+        scales = [max(1, math.prod(int(m[a]) for m in largest)) for a in range(self.aggregates)]
         for a, moment in self.moments.items():
-            found[a] = max(1, found[a] * max(abs(moment.low), abs(moment.high)))
-        return tuple(found)
+            scales[a] = max(1, scales[a] * max(abs(moment.low), abs(moment.high)))
+        return tuple(scales)
 
     def sensitivity(self, power: int, neighbours: Neighbours) -> float:
         """The most that two neighbours differ in Σ |change_a/scale_a|^power over all groups and aggregates.
@@ -329,9 +329,9 @@ class LinearQuery:
     def chosen(self, choice: Choice, sums: Sequence[Marginal]) -> Marginal:
         """In each cell the sum of the moment that the cell picks, of the sums of all moments."""
         picks = np.frombuffer(choice.picks, np.uint8)
-        kept = [picks[self._within(choice.clique, summed.cells)] == n for n, summed in enumerate(sums, start=1)]
-        cells = [summed.cells[keep] for summed, keep in zip(sums, kept, strict=True)]
-        counts = [summed.counts[keep] for summed, keep in zip(sums, kept, strict=True)]
+        masks = [picks[self._within(choice.clique, summed.cells)] == n for n, summed in enumerate(sums, start=1)]
+        cells = [summed.cells[keep] for summed, keep in zip(sums, masks, strict=True)]
+        counts = [summed.counts[keep] for summed, keep in zip(sums, masks, strict=True)]
         return Marginal(self.clique, self.domain.size(self.clique), np.concatenate(cells), np.concatenate(counts))
 
     def answers(
@@ -344,28 +344,28 @@ class LinearQuery:
             presence: of the clique's cells, where units are counted.
             sums: for each moment the sums of its steps in the clique's cells.
         """
-        found = self._sums(marginal)
+        sums_by_set = self._sums(marginal)
         for a, summed in (sums or {}).items():
-            for answers, own in zip(found, self._sums(summed), strict=True):
+            for answers, own in zip(sums_by_set, self._sums(summed), strict=True):
                 answers[a] = own[a]
         if presence is not None:
             weights, groups = self.cell_weights(presence.cells)
-            for answers, of_set, count in zip(found, groups, self.groups, strict=True):
+            for answers, of_set, count in zip(sums_by_set, groups, self.groups, strict=True):
                 for a in self.units:
                     inside = weights[a] != 0
                     seen = np.unique(presence.units[inside] * count + of_set[inside])
                     answers[a] = 0
                     np.add.at(answers[a], seen % count, presence.alike[seen // count])
-        return found
+        return sums_by_set
 
     def _sums(self, marginal: Marginal) -> list[Integers]:
         """The sums of each grouping set; weights of one aggregate at a time, because a histogram is many aggregates."""
         places = [self._within(part.clique, marginal.cells) for part in self.parts]
         groups = self._groups_at(places, len(marginal.cells))
-        found = [np.zeros((self.aggregates, count), np.int64) for count in self.groups]
+        sums_by_set = [np.zeros((self.aggregates, count), np.int64) for count in self.groups]
         for a in range(self.aggregates):
             weights = self._weights(a, places) * marginal.counts
             inside = weights != 0
-            for answers, of_set in zip(found, groups, strict=True):
+            for answers, of_set in zip(sums_by_set, groups, strict=True):
                 np.add.at(answers[a], of_set[inside], weights[inside])
-        return found
+        return sums_by_set

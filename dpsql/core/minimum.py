@@ -47,14 +47,21 @@ def minimum(function: Callable[[float], float], low: float, high: float, toleran
             step_before = low - best if best >= middle else high - best
             step = _GOLDEN * step_before
         point = best + max(abs(step), least_step) * (1 if step >= 0 else -1)
-        found = function(point)
-        if found <= value:
+        function_value = function(point)
+        if function_value <= value:
             low, high = (best, high) if point >= best else (low, best)
-            third, third_value, second, second_value, best, value = second, second_value, best, value, point, found
+            third, third_value, second, second_value, best, value = (
+                second,
+                second_value,
+                best,
+                value,
+                point,
+                function_value,
+            )
         else:
             low, high = (point, high) if point < best else (low, point)
-            if found <= second_value or second == best:
-                third, third_value, second, second_value = second, second_value, point, found
-            elif found <= third_value or third in (best, second):
-                third, third_value = point, found
+            if function_value <= second_value or second == best:
+                third, third_value, second, second_value = second, second_value, point, function_value
+            elif function_value <= third_value or third in (best, second):
+                third, third_value = point, function_value
     return value

@@ -37,10 +37,10 @@ def pick(wanted: str, names: Iterable[str]) -> str | None:
     >>> pick("AGE", ["age", "sex"]), pick("é", ["É"])
     ('age', None)
     """
-    found = list(names)
-    if wanted in found:
+    listed = list(names)
+    if wanted in listed:
         return wanted
-    return next((name for name in found if fold(name) == fold(wanted)), None)
+    return next((name for name in listed if fold(name) == fold(wanted)), None)
 
 
 def ends_with(name: Sequence[str], parts: Sequence[str]) -> bool:

@@ -142,9 +142,9 @@ class Periods:
         datetime.date(2027, 1, 1)
         """
         pattern, example, ends = _EVERY[self.every]
-        found = re.fullmatch(pattern, label, re.ASCII)
+        match = re.fullmatch(pattern, label, re.ASCII)
         try:
-            begin, end = ends(*map(int, found.groups() if found else ()))
+            begin, end = ends(*map(int, match.groups() if match else ()))
         except (TypeError, ValueError, OverflowError):  # not written so, or no day of the calendar
             raise InvalidArgument(
                 f"period is {label[:40]!r}, which is no {self.every}: write it as in period := '{example}'"
@@ -189,8 +189,8 @@ def split_key(key: str) -> tuple[str, str | None]:
     >>> split_key('visits."2026-03"'), split_key("visits")
     (('visits', '2026-03'), ('visits', None))
     """
-    found = _KEY.fullmatch(key)
-    return (key, None) if found is None else (found[1], found[2])
+    match = _KEY.fullmatch(key)
+    return (key, None) if match is None else (match[1], match[2])
 
 
 def table_of(key: str) -> str:

@@ -51,8 +51,8 @@ def released_ticks(attribute: Attribute, codes: npt.NDArray[np.int64], uniform: 
 
 def in_ticks(attribute: Attribute) -> Fraction:
     """The step of an attribute in its ticks."""
-    known = attribute.of_type
-    return Fraction(attribute.step) * (known.ticks_per_second or Fraction(10) ** (known.scale or 0))
+    of_type = attribute.of_type
+    return Fraction(attribute.step) * (of_type.ticks_per_second or Fraction(10) ** (of_type.scale or 0))
 
 
 def is_exact(attribute: Attribute) -> bool:

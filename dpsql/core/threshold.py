@@ -157,12 +157,12 @@ def _counting_one(shape: tuple[int, ...], apart: Sequence[bool], least: int) -> 
         if differ and size < 2:
             return 0
         further: dict[tuple[int, int], int] = {}
-        for (one, other), count in shared.items():
+        for (matching, other), count in shared.items():
             for first, second, ways in steps:
-                place = one + first, other + second
+                place = matching + first, other + second
                 further[place] = further.get(place, 0) + count * ways
         shared = further
-    return sum(count for (one, other), count in shared.items() if (one >= least) != (other >= least))
+    return sum(count for (matching, other), count in shared.items() if (matching >= least) != (other >= least))
 
 
 def has_every_row(domain: Domain, clique: Clique) -> bool:
@@ -190,8 +190,8 @@ def most_moved(shape: tuple[int, ...], family: Family, neighbours: Neighbours, *
     if not isinstance(family, Threshold):
         return neighbours.marginal_l1
     if neighbours.total_is_public:
-        found = most_replaced(shape, family.least)
-        return found if every_row else max(found, most_counted(shape, family.least))
+        moved = most_replaced(shape, family.least)
+        return moved if every_row else max(moved, most_counted(shape, family.least))
     return neighbours.cell * most_counted(shape, family.least)
 
 

@@ -119,11 +119,11 @@ class UnitRow:
 
     def below(self, table: str) -> tuple[Below, ...]:
         """The columns that say which rows there are below a row of a table, in the order of `extended`."""
-        found: list[Below] = []
+        columns: list[Below] = []
         for link in self.tree.children(table):
-            found += [Below(link), *(Below(link, role) for role in link.roles if not role.always)]
-            found += [Below(link, before=True)] if link.ordered_by else []
-        return tuple(found)
+            columns += [Below(link), *(Below(link, role) for role in link.roles if not role.always)]
+            columns += [Below(link, before=True)] if link.ordered_by else []
+        return tuple(columns)
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
@@ -141,8 +141,8 @@ class UnitRow:
             slots.append(Slot(table, nth, above, names, sure, role))
             if nth == 0 and role is None:
                 for link in self.tree.children(table):
-                    for one in link.roles:
-                        add(link.child, 0, place, one)
+                    for own_role in link.roles:
+                        add(link.child, 0, place, own_role)
                     for number in range(min(MOST_SLOTS, link.most)):
                         add(link.child, number, place)
 
@@ -172,23 +172,23 @@ class UnitRow:
     @property
     def numbers(self) -> tuple[str, ...]:
         """The names of all numbers of children in the flat domain; whether a role is there is none."""
-        found: list[str] = []
+        numbers: list[str] = []
         for slot in self.slots:
             names = slot.names[len(self.members[slot.table]) :]
-            found += [n for n, below in zip(names, self.below(slot.table), strict=True) if below.role is None]
-        return tuple(found)
+            numbers += [n for n, below in zip(names, self.below(slot.table), strict=True) if below.role is None]
+        return tuple(numbers)
 
     @cached_property
     def orders(self) -> dict[str, tuple[str, str]]:
         """Of each table in order, the order column of the two rows that a unit's row holds, the earlier one first."""
-        found = {}
+        slots_in_order = {}
         for link in self.tree.links:
             if link.ordered_by:
                 place = self.members[link.child].names.index(link.ordered_by)
                 slots = [self.slots[p].names[place] for n in (0, 1) if (p := self.slot_of(link.child, n)) is not None]
                 if len(slots) == MOST_SLOTS:  # of rows below a role, or below a second row, there are none
-                    found[link.child] = (slots[0], slots[1])
-        return found
+                    slots_in_order[link.child] = (slots[0], slots[1])
+        return slots_in_order
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -206,11 +206,11 @@ class UnitRow:
     @cached_property
     def column_of(self) -> dict[str, tuple[str, str]]:
         """The table and column that each column of the flat domain stands for; numbers of children stand for none."""
-        found: dict[str, tuple[str, str]] = {}
+        origins: dict[str, tuple[str, str]] = {}
         for slot in self.slots:
             own = self.members[slot.table].names
-            found |= {name: (slot.table, column) for name, column in zip(slot.names, own, strict=False)}
-        return found
+            origins |= {name: (slot.table, column) for name, column in zip(slot.names, own, strict=False)}
+        return origins
 
     @cached_property
     def slot_of_column(self) -> dict[str, int]:
@@ -250,15 +250,15 @@ class UnitRow:
             return 0.0
         places = {name: self.slot_of_column[name] for name in clique}
         upper, lower = sorted(clique, key=lambda name: (len(self._above(places[name])), places[name]))
-        one, two = places[upper], places[lower]
-        first, second = self.slots[one], self.slots[two]
-        if one != two and (first.table, first.above, first.role) == (second.table, second.above, second.role):
+        upper_place, two = places[upper], places[lower]
+        first, second = self.slots[upper_place], self.slots[two]
+        if upper_place != two and (first.table, first.above, first.role) == (second.table, second.above, second.role):
             is_same = first.names.index(upper) == second.names.index(lower)
             if is_same and self.tree.link_of[first.table].ordered_by:
                 return ORDER if (upper, lower) in self.orders.values() else FOLLOWING
             return SIBLINGS if is_same else 0.0
         above = self._above(two)
-        if second.nth > 0 and one in above[1:]:
+        if second.nth > 0 and upper_place in above[1:]:
             return 0.0
         if first.nth > 0 and any(self.slot_of(first.table, 0) == place for place in above):
             return 0.0
@@ -282,12 +282,12 @@ class UnitRow:
 
     def _above(self, place: int) -> list[int]:
         """The slots of the rows above that of a slot, the nearest first."""
-        found = list[int]()
+        places = list[int]()
         above = self.slots[place].above
         while above is not None:
-            found.append(above)
+            places.append(above)
             above = self.slots[above].above
-        return found
+        return places
 
     def allowed(self, table: str, role: Role | None, parts: Sequence[Allowed]) -> list[Allowed]:
         """What is allowed of the rows of a table that have a role, or none, of each of their slots.
@@ -295,17 +295,17 @@ class UnitRow:
         No row is allowed, too, but for a role that every unit has. The column that says whether a role is there goes
         with the first part, which is that of the role's own predicate.
         """
-        found = []
+        allowed_parts = []
         for slot in self.slots:
             if slot.table != table or slot.role != role:
                 continue
             if self._is_always(slot):
-                found += self._there(slot, parts)
+                allowed_parts += self._there(slot, parts)
                 continue
             presence = self._presence(slot)
             for number, part in enumerate(parts):
-                found.append(self._placed(slot, part, None if number else presence))
-        return found
+                allowed_parts.append(self._placed(slot, part, None if number else presence))
+        return allowed_parts
 
     def _is_always(self, slot: Slot) -> bool:
         """Whether every drawn unit has a row in a slot below the root."""
@@ -313,14 +313,14 @@ class UnitRow:
 
     def _there(self, slot: Slot, parts: Sequence[Allowed]) -> list[Allowed]:
         """What is allowed of the columns of a slot in which there is a row."""
-        found = [self._placed(slot, part, None, none=False) for part in parts]
-        tied = {name for part in found for name in part.clique}
+        allowed_parts = [self._placed(slot, part, None, none=False) for part in parts]
+        tied = {name for part in allowed_parts for name in part.clique}
         for name in slot.names:
             if name not in tied:
                 attribute = self.domain.by_name[name]
                 codes = np.array([code for code in range(attribute.size) if code != attribute.absent_code], np.int64)
-                found.append(Allowed((name,), (name,), (), codes[:, None], np.zeros((len(codes), 1))))
-        return found
+                allowed_parts.append(Allowed((name,), (name,), (), codes[:, None], np.zeros((len(codes), 1))))
+        return allowed_parts
 
     def _placed(self, slot: Slot, part: Allowed, presence: str | None, *, none: bool = True) -> Allowed:
         """What is allowed of a table's columns, said of those of a slot; `none` lets no row be there, too."""
@@ -360,8 +360,8 @@ class UnitRow:
         """The tree of a release and the domains of its members, as far as those are in the flat domain."""
         links, order = [], data.get("order", {})
         for child, parent, key, references, most, *roles in data["links"]:
-            known = tuple(Role(*role) for listed in roles for role in listed)
-            links.append(Link(child, parent, tuple(key), tuple(references), most, known, order.get(child, "")))
+            roles_read = tuple(Role(*role) for listed in roles for role in listed)
+            links.append(Link(child, parent, tuple(key), tuple(references), most, roles_read, order.get(child, "")))
         tree = Tree(data["root"], tuple(links))
         attributes, members = iter(flat), {}
         names: Mapping[str, list[str]] = data["columns"]

@@ -92,9 +92,9 @@ def without_role(link: Link | None) -> str:
 
 
 def _same(link: Link) -> str:
-    one = "row" if link.parent == UNITS else one_of(link.child)
+    row_word = "row" if link.parent == UNITS else one_of(link.child)
     which = "the next" if link.ordered_by else "a second"
-    return f"{which} {one}{without_role(link)} of the same {one_above(link)}"
+    return f"{which} {row_word}{without_role(link)} of the same {one_above(link)}"
 
 
 def _number(unit_row: UnitRow, slot: Slot, below: Below) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from dpsql.core.domain import Clique
-from dpsql.core.linear_family import Asked, LinearFamily
+from dpsql.core.linear_family import LinearFamily, QueryFamily
 from dpsql.core.threshold import Family, Threshold, clique_of, identity_of
 from dpsql.errors import DomainTooLarge
 
@@ -47,12 +47,12 @@ class Workload:
     @cached_property
     def _weights_of(self) -> defaultdict[str, list[tuple[frozenset[str], float]]]:
         """The weights of the families that have a column, beside their columns: a tree has thousands of pairs."""
-        weights, found = dict(self.weights), defaultdict[str, list[tuple[frozenset[str], float]]](list)
+        weights, weights_by_column = dict(self.weights), defaultdict[str, list[tuple[frozenset[str], float]]](list)
         for family in self.families:
             names = frozenset(clique_of(family))
             for name in names or ("",):
-                found[name].append((names, weights.get(family, 1.0)))
-        return found
+                weights_by_column[name].append((names, weights.get(family, 1.0)))
+        return weights_by_column
 
     @property
     def needed(self) -> tuple[Clique, ...]:
@@ -65,7 +65,7 @@ class Workload:
         return (*self.cliques, *self.thresholds)
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
+    def query_families(self) -> tuple[QueryFamily, ...]:
         """The families of all queries: cliques, thresholds and linear queries."""
         return (*self.families, *self.linear)
 
@@ -84,11 +84,11 @@ class Workload:
         (('a',), ('b',), ('a', 'b'))
         """
         self.check_subsets()
-        found: dict[Clique, None] = {}
+        subsets: dict[Clique, None] = {}
         for order in range(1, max(map(len, self.needed), default=0) + 1):
             for clique in self.needed:
-                found.update(dict.fromkeys(itertools.combinations(clique, order)))
-        return tuple(found)
+                subsets.update(dict.fromkeys(itertools.combinations(clique, order)))
+        return tuple(subsets)
 
     def check_subsets(self) -> None:
         """Refuse marginals whose subsets are too many to be listed; a mechanism that lists them asks before the charge.

@@ -24,13 +24,13 @@ class WrongCounts(CountingRefused):
         super().__init__("the engine returned what cannot be counts of this table, so nothing is released")
 
 
-def cells_of(found: dict[str, Any], size: int) -> tuple[Counts, Counts]:
+def cells_of(answer: dict[str, Any], size: int) -> tuple[Counts, Counts]:
     """Cells with their counts or sums: cells are distinct, from −1 to below `size`.
 
     Raises:
         WrongCounts: they are not.
     """
-    cells, counts = _whole_numbers(found, "cell"), _whole_numbers(found, "n")
+    cells, counts = _whole_numbers(answer, "cell"), _whole_numbers(answer, "n")
     if len(np.unique(cells)) != len(cells) or ((cells < -1) | (cells >= size)).any():
         raise WrongCounts
     return cells, counts
@@ -47,11 +47,11 @@ def counts_of(cells: Counts, counts: Counts, rows: int) -> tuple[Counts, Counts]
     return cells[cells >= 0], counts[cells >= 0]
 
 
-def presence_of(found: dict[str, Any], clique: Clique, size: int, rows: int, most: int) -> Presence:
+def presence_of(answer: dict[str, Any], clique: Clique, size: int, rows: int, most: int) -> Presence:
     """Sets of cells with how many units have rows in just those; each pair of a unit and a cell takes a row.
 
     Args:
-        found: columns cells, each a list in order, and n.
+        answer: columns cells, each a list in order, and n.
         clique: whose cells they are.
         size: how many of them there are.
         rows: that count.
@@ -60,11 +60,11 @@ def presence_of(found: dict[str, Any], clique: Clique, size: int, rows: int, mos
     Raises:
         WrongCounts: it is none of that.
     """
-    alike = _whole_numbers(found, "n")
+    alike = _whole_numbers(answer, "n")
     try:
-        if str(found["cells"].type.value_type) not in _WHOLE:
+        if str(answer["cells"].type.value_type) not in _WHOLE:
             raise WrongCounts
-        lists = [np.array(cells, np.int64) for cells in found["cells"].to_pylist()]
+        lists = [np.array(cells, np.int64) for cells in answer["cells"].to_pylist()]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise WrongCounts from None
     lengths = np.array([cells.size for cells in lists], np.int64)
@@ -81,41 +81,41 @@ def presence_of(found: dict[str, Any], clique: Clique, size: int, rows: int, mos
     return Presence(clique, units, cells, alike)
 
 
-def codes_in(found: dict[str, Any], sizes: Sequence[int], rows: int) -> tuple[npt.NDArray[np.int32], Counts]:
+def codes_in(answer: dict[str, Any], sizes: Sequence[int], rows: int) -> tuple[npt.NDArray[np.int32], Counts]:
     """Tuples of codes, −1 for none, with how many rows have each: they are positive and add up to the rows.
 
     Args:
-        found: columns c0, c1, … and n.
+        answer: columns c0, c1, … and n.
         sizes: how many codes each column has.
         rows: how many there are in all.
 
     Raises:
         WrongCounts: it is none of that.
     """
-    counts = _whole_numbers(found, "n")
-    columns = [_whole_numbers(found, f"c{place}") for place in range(len(sizes))]
+    counts = _whole_numbers(answer, "n")
+    columns = [_whole_numbers(answer, f"c{place}") for place in range(len(sizes))]
     codes = np.array(columns, np.int64).reshape(len(sizes), len(counts)).T
     if (counts <= 0).any() or sum(counts.tolist()) != rows or ((codes < -1) | (codes >= np.array(sizes))).any():
         raise WrongCounts
     return codes.astype(np.int32), counts
 
 
-def number_of(found: dict[str, Any]) -> int:
+def number_of(answer: dict[str, Any]) -> int:
     """The one number of a statement, at least 0.
 
     Raises:
         WrongCounts: it is none.
     """
-    numbers = _whole_numbers(found, "n")
+    numbers = _whole_numbers(answer, "n")
     if len(numbers) != 1 or numbers[0] < 0:
         raise WrongCounts
     return int(numbers[0])
 
 
-def _whole_numbers(found: dict[str, Any], name: str) -> Counts:
+def _whole_numbers(answer: dict[str, Any], name: str) -> Counts:
     """A column of whole numbers: of 64 bits, or decimals, or a sum that Postgres writes as text."""
     try:
-        column = found[name]
+        column = answer[name]
         if str(column.type) in _WHOLE and not column.null_count:
             return np.asarray(column.to_numpy(), np.int64)
         return np.array([int(value) for value in column.to_pylist()], np.int64)

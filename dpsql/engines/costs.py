@@ -96,14 +96,14 @@ def foretell(rates: Rates, domain: Domain, cliques: Sequence[Clique], rows: floa
     each = sum(every if rates.whole_rows else sum(width[name] for name in clique) for clique in cliques)
     statements = (1 if rates.together else len(cliques)) + rates.more
     beside = rates.statement * statements + (rates.choice * rows if has_units else 0.0)
-    kept = rates.row is not None
+    has_rate = rates.row is not None
     seconds = None
     if rates.marginal is not None:
         most = sum(_marginal(rates, domain, clique, rows) for clique in cliques) + beside
-        seconds = (min(most, (rates.row or 0.0) * rows + beside) if kept else most, most)
+        seconds = (min(most, (rates.row or 0.0) * rows + beside) if has_rate else most, most)
     if rates.together:
         each = once
-    least = min(once, each) if kept else each
+    least = min(once, each) if has_rate else each
     return Cost(rates.label, statements, (least * rows / 1e9, max(least, each) * rows / 1e9), seconds)
 
 

@@ -125,9 +125,9 @@ class ExternalEngine(Engine, Protocol):
         """
 
 
-def has_columns(source: Source, found: Sequence[Column]) -> bool:
+def has_columns(source: Source, columns: Sequence[Column]) -> bool:
     """Whether a relation has the columns of a stub still, in their types; those that were added do not matter."""
-    there = {column.name: column for column in found}
+    there = {column.name: column for column in columns}
     return all(
         column.name in there
         and column.type in (there[column.name].type, public_type(there[column.name].type))

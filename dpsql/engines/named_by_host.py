@@ -30,6 +30,6 @@ class NamedByHost:
     def check_sums(self, query: LinearQuery) -> None:
         """See `ExternalEngine.check_sums`: none can fail."""
 
-    def find_parts(self, parts: Sequence[str], home: tuple[str, str], known: Source | None = None) -> Source:
+    def find_parts(self, parts: Sequence[str], home: tuple[str, str], known_source: Source | None = None) -> Source:
         """See `Engine.find_parts`."""
-        return find_parts(self._cursor, parts, *home, known=known)
+        return find_parts(self._cursor, parts, *home, known_source=known_source)

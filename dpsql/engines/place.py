@@ -14,7 +14,7 @@ class Place:
 
     Attributes:
         engine: a key of `dpsql.engines.registry.ENGINES`.
-        said: JSON of the arguments of `dp_source` that say what the relation is.
+        words: JSON of the arguments of `dp_source` that say what the relation is.
         pin: JSON of which rows of it count: a snapshot, a digest of the files.
         identity: the columns that tell rows apart, where the engine wants some.
         sample: JSON of the sample that was drawn of it: the table that has it, the share of rows, by what it was
@@ -22,7 +22,7 @@ class Place:
     """
 
     engine: str
-    said: str
+    words: str
     pin: str = "{}"
     identity: tuple[str, ...] = ()
     sample: str = ""
@@ -30,20 +30,20 @@ class Place:
     @property
     def relation(self) -> Mapping[str, Any]:
         """What the owner said of the relation, by the names of `dp_source`'s arguments."""
-        found: Mapping[str, Any] = json.loads(self.said)
-        return found
+        words: Mapping[str, Any] = json.loads(self.words)
+        return words
 
     @property
     def pinned(self) -> Mapping[str, Any]:
         """Which rows of it count, as the engine wrote it down."""
-        found: Mapping[str, Any] = json.loads(self.pin)
-        return found
+        pin_words: Mapping[str, Any] = json.loads(self.pin)
+        return pin_words
 
     @property
     def drawn(self) -> Mapping[str, Any]:
         """The sample that was drawn of it; empty without one."""
-        found: Mapping[str, Any] = json.loads(self.sample or "{}")
-        return found
+        sample_words: Mapping[str, Any] = json.loads(self.sample or "{}")
+        return sample_words
 
 
 @dataclass(frozen=True)

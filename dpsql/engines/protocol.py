@@ -91,8 +91,8 @@ class Engine(Protocol):
             InvalidArgument: it is in a place where the engine keeps no tables.
         """
 
-    def find_parts(self, parts: Sequence[str], home: tuple[str, str], known: Source | None = None) -> Source:
-        """The table that the parts of a name mean in a database and schema; `known` is not looked up again."""
+    def find_parts(self, parts: Sequence[str], home: tuple[str, str], known_source: Source | None = None) -> Source:
+        """The table that the parts of a name mean in a database and schema; `known_source` is not looked up again."""
 
     def check(self, source: Source) -> None:
         """Refuse a source that is not what was pinned when it was registered, as far as that is known without its rows.

@@ -176,6 +176,8 @@ def find_source(cursor: Cursor, text: str, search_path: str = "") -> Source:
     return DuckDBEngine(cursor).find(text, search_path)
 
 
-def find_parts(cursor: Cursor, parts: Sequence[str], home: tuple[str, str], known: Source | None = None) -> Source:
+def find_parts(
+    cursor: Cursor, parts: Sequence[str], home: tuple[str, str], known_source: Source | None = None
+) -> Source:
     """The table that the parts of a name mean; see `Engine.find_parts`."""
-    return DuckDBEngine(cursor).find_parts(parts, home, known)
+    return DuckDBEngine(cursor).find_parts(parts, home, known_source)

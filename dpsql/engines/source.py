@@ -73,7 +73,7 @@ class Source:
 
     def ways(self, own: str) -> dict[str, str]:
         """How rows lead to units, of the table itself and of each whose rows its units are asked about."""
-        return {self.key: own, **{one.table.key: one.way for one in self.per_unit}}
+        return {self.key: own, **{derived.table.key: derived.way for derived in self.per_unit}}
 
     @property
     def engine(self) -> str:
@@ -109,9 +109,9 @@ class Source:
         Raises:
             UnknownName: there is none.
         """
-        found = pick(name, (column.name for column in self.columns))
+        spelling = pick(name, (column.name for column in self.columns))
         for column in self.columns:
-            if column.name == found:
+            if column.name == spelling:
                 return column
         names = ", ".join(column.name for column in self.columns)
         raise UnknownName(f"table {self.name!r} has no column {name!r}; it has {names}")
@@ -143,7 +143,7 @@ class PerUnit:
         table: the linked table.
         path: the tables above it, the next one first, the units last.
         most: so many rows or more are one number.
-        asked: of the rows.
+        question: of the rows.
         way: how the ledger states that the rows lead to the units.
         domain: of the columns that its conditions read, once it was looked up.
         cells: some columns of that domain, and the cells of them in which conditions hold; all of these must.
@@ -152,7 +152,7 @@ class PerUnit:
     table: Source
     path: tuple[Above, ...]
     most: int
-    asked: OfUnit
+    question: OfUnit
     way: str = ""
     domain: Domain | None = None
     cells: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...] = ()
@@ -160,7 +160,7 @@ class PerUnit:
     @property
     def name(self) -> str:
         """What the column is called beside those of the units."""
-        return self.asked.called(self.table.key)
+        return self.question.called(self.table.key)
 
 
 def _rows_of(table: exp.Table, period: Period) -> exp.Subquery:

@@ -33,24 +33,24 @@ def with_reached(source: Source, path: Sequence[Above]) -> Source:
     return replace(source, columns=(*source.columns, *more))
 
 
-def with_per_unit(units: Source, asked: Sequence[PerUnit]) -> Source:
+def with_per_unit(units: Source, questions: Sequence[PerUnit]) -> Source:
     """The table of the units, with what their rows are asked for as further columns.
 
     Raises:
         InvalidArgument: the table has a column of that name.
     """
     plain = units.columns[: len(units.columns) - len(units.per_unit)]
-    for name in {column.name for column in plain} & {one.name for one in asked}:
+    for name in {column.name for column in plain} & {question.name for question in questions}:
         raise InvalidArgument(
             f"table {units.name!r} has a column {name!r}, as what its units' rows are asked for is called beside it: "
             "give it another name"
         )
-    return replace(units, columns=(*plain, *(_column_of(one) for one in asked)), per_unit=tuple(asked))
+    return replace(units, columns=(*plain, *(_column_of(derived) for derived in questions)), per_unit=tuple(questions))
 
 
-def _column_of(asked: PerUnit) -> Column:
+def _column_of(derived: PerUnit) -> Column:
     """What a unit's rows are asked for, as a column beside those of the units."""
-    if not asked.asked.value:
-        return Column(asked.name, "BIGINT", nullable=False)
-    column = with_reached(asked.table, asked.path).column(asked.asked.value)
-    return replace(column, name=asked.name, nullable=True)
+    if not derived.question.value:
+        return Column(derived.name, "BIGINT", nullable=False)
+    column = with_reached(derived.table, derived.path).column(derived.question.value)
+    return replace(column, name=derived.name, nullable=True)

@@ -67,10 +67,10 @@ class Outer:
         check_around(around.words, sizes)
         groups = [name for name, _ in sizes]
         text = around.longer or around.words
-        found = described(f"{_with(around, groups, inner, nothing)} {text}")
+        described_columns = described(f"{_with(around, groups, inner, nothing)} {text}")
         hidden = {name: number for number, names in around.hidden for name in names} if around.longer else {}
-        places = {name: place for place, (name, _) in enumerate(found) if name in hidden}
-        own = [(place, name, kind) for place, (name, kind) in enumerate(found) if name not in hidden]
+        places = {name: place for place, (name, _) in enumerate(described_columns) if name in hidden}
+        own = [(place, name, kind) for place, (name, kind) in enumerate(described_columns) if name not in hidden]
         listed = tuple(name for _, name, _ in own) if around.starred else around.shown
         shown = listed if len(listed) == len(own) else (None,) * len(own)
         errors = dict(around.hidden)
@@ -78,10 +78,12 @@ class Outer:
         for (place, name, kind), of in zip(own, shown, strict=True):
             same = [n for n, group in enumerate(groups) if of is not None and fold(group) == fold(of)]
             number = same[0] if len(same) == 1 else None
-            known = [places[one] for one in errors.get(number, ()) if one in places] if number is not None else []
+            error_columns = (
+                [places[error] for error in errors.get(number, ()) if error in places] if number is not None else []
+            )
             is_key = number is not None and number not in errors
-            columns.append(OuterColumn(name, kind, place, None if is_key else tuple(known)))
-        return Outer(around, tuple(columns), len(found))
+            columns.append(OuterColumn(name, kind, place, None if is_key else tuple(error_columns)))
+        return Outer(around, tuple(columns), len(described_columns))
 
     def text(self, groups: Sequence[str], inner: Sequence[Sequence[str]], answers: str, names: Sequence[str]) -> str:
         """A SELECT of what is shown, as texts.

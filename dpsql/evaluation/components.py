@@ -26,8 +26,8 @@ def components_of(domain: Domain, trees: Sequence[exp.Expr]) -> list[tuple[str, 
         names = set(columns_of(domain, tree))
         joined = [part for part in parts if part & names]
         parts = [part for part in parts if not part & names] + [names.union(*joined)]
-    found = [domain.clique(part) for part in parts if part]
-    return sorted(found, key=lambda names: domain.names.index(names[0])) or [()]
+    cliques = [domain.clique(part) for part in parts if part]
+    return sorted(cliques, key=lambda names: domain.names.index(names[0])) or [()]
 
 
 def check_points(names: Sequence[str], points: int) -> None:

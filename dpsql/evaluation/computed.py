@@ -53,12 +53,12 @@ def check_type(column: Column) -> None:
         )
 
 
-def check_expression(source: Source, known: Mapping[str, Attribute], column: Column, text: str) -> tuple[str, ...]:
+def check_expression(source: Source, declared: Mapping[str, Attribute], column: Column, text: str) -> tuple[str, ...]:
     """Check that a column can be computed by an expression; returns the columns that it reads.
 
     Args:
         source: the table.
-        known: the domains that are declared, by name, which may say as what texts are read.
+        declared: the domains that are declared, by name, which may say as what texts are read.
         column: that is computed.
         text: of the expression.
 
@@ -69,14 +69,14 @@ def check_expression(source: Source, known: Mapping[str, Attribute], column: Col
     names = columns_of_row(source, text, "computed_as", "'repair + other'")
     if column.name in names:
         raise InvalidArgument(f"computed_as: {column.name!r} is computed from itself: name other columns only")
-    types = {name: _type_read(source.column(name), known.get(name)) for name in names}
+    types = {name: _type_read(source.column(name), declared.get(name)) for name in names}
     _type_of(source.name, tuple(types.items()), text.strip(), column.type)
     return names
 
 
-def type_of(source: Source, known: Mapping[str, Attribute], computed: Attribute) -> str:
+def type_of(source: Source, declared: Mapping[str, Attribute], computed: Attribute) -> str:
     """The type of an expression before it is cast to that of its column."""
-    types = {name: _type_read(source.column(name), known.get(name)) for name in computed.computed_from}
+    types = {name: _type_read(source.column(name), declared.get(name)) for name in computed.computed_from}
     return _type_of(source.name, tuple(types.items()), computed.computed_as, computed.type)
 
 
@@ -153,7 +153,12 @@ def computed_values(source: Source, domain: Domain, frame: Columns) -> dict[str,
     if not levels:
         return {}
     codes = {name: values for name, values in frame.items() if name[0] in "ct"}
-    names = (f"{letter}{place}" for place, one in enumerate(domain.excluded) if one.computed_as for letter in "sr")
+    names = (
+        f"{letter}{place}"
+        for place, attribute in enumerate(domain.excluded)
+        if attribute.computed_as
+        for letter in "sr"
+    )
     parts = [
         _values_of(source, domain, levels, {name: values[at : at + _ROWS] for name, values in codes.items()})
         for at in range(0, max(1, length(codes)), _ROWS)
@@ -167,14 +172,19 @@ def _values_of(
     """See `computed_values`."""
     rows = Frame.of(source, codes)
     inner = rows.decoded(source, domain.attributes).sql(dialect="duckdb")
-    valued = [[(one, f"TRY(CAST((\n{one.computed_as}\n) AS {_sql_type(one)}))") for one in level] for level in levels]
+    valued = [
+        [(attribute, f"TRY(CAST((\n{attribute.computed_as}\n) AS {_sql_type(attribute)}))") for attribute in level]
+        for level in levels
+    ]
     listed = []
-    for place, one in enumerate(domain.excluded):
-        if one.computed_as:
-            missing = "0" if one.type in _AS_NUMBERS else "''"
-            value = quote(one.name) if one.type in _AS_NUMBERS else f"CAST({quote(one.name)} AS VARCHAR)"
+    for place, attribute in enumerate(domain.excluded):
+        if attribute.computed_as:
+            missing = "0" if attribute.type in _AS_NUMBERS else "''"
+            value = (
+                quote(attribute.name) if attribute.type in _AS_NUMBERS else f"CAST({quote(attribute.name)} AS VARCHAR)"
+            )
             listed.append(f"coalesce({value}, {missing}) AS s{place}")
-            listed.append(f"CAST({quote(one.name)} IS NULL AS TINYINT) AS r{place}")
+            listed.append(f"CAST({quote(attribute.name)} IS NULL AS TINYINT) AS r{place}")
     query = projections(valued, inner, source.name, "*, {}")
     with empty_database() as empty:
         empty.register(rows.name, rows.columns)
@@ -182,9 +192,9 @@ def _values_of(
             parts = ("SELECT", ", ".join(listed), "FROM", query, "ORDER BY", rows.row)
             return dict(empty.execute(" ".join(parts)).fetchnumpy())
         except duckdb.Error as error:  # nothing private is in that database
+            names = ", ".join(attribute.name for level in levels for attribute in level)
             raise InvalidArgument(
-                f"the columns {', '.join(one.name for level in levels for one in level)} cannot be computed: "
-                f"{words_of_duckdb(error)}; declare them again with dp_domain"
+                f"the columns {names} cannot be computed: {words_of_duckdb(error)}; declare them again with dp_domain"
             ) from None
         finally:
             empty.unregister(rows.name)

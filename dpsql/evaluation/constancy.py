@@ -123,8 +123,8 @@ def known_from_ends(tree: exp.Expr, attribute: Attribute) -> bool:
     """
     for column in tree.find_all(exp.Column):
         if column.name == attribute.name and not column.table:
-            known = operands_of(column) is not None or _in_monotone(column, tree) or _in_calendar(column, attribute)
-            if not known:
+            is_simple = operands_of(column) is not None or _in_monotone(column, tree) or _in_calendar(column, attribute)
+            if not is_simple:
                 return False
     return True
 

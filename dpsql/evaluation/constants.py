@@ -23,8 +23,8 @@ def constants_of(empty: Empty, trees: Sequence[exp.Expr], attribute: Attribute) 
     """The ticks of the constants in some expressions that are of the attribute's type."""
     if attribute.kind != "bins" or all_tried(attribute):
         return
-    found = itertools.chain.from_iterable(tree.find_all(exp.Column) for tree in trees)
-    compared = [column for column in found if column.name == attribute.name and not column.table]
+    columns = itertools.chain.from_iterable(tree.find_all(exp.Column) for tree in trees)
+    compared = [column for column in columns if column.name == attribute.name and not column.table]
     constants = itertools.chain.from_iterable(_constants(column) for column in compared)
     operands = {sql_of(other): other for other in constants if not isinstance(other, exp.Null)}
     for text, operand in operands.items():

@@ -67,26 +67,26 @@ def find_allowed(source: Source, domain: Domain, constraints: Sequence[Constrain
     applicable = applicable_in(domain, constraints)
     if not applicable:  # an empty database takes longer to open than all the rest
         return []
-    return list(_known(source, domain, tuple(applicable)))
+    return list(_allowed_of(source, domain, tuple(applicable)))
 
 
 @lru_cache(maxsize=8)  # a release asks several times: when it is bound, before its charge, and when it draws rows
-def _known(source: Source, domain: Domain, constraints: tuple[Constraint, ...]) -> tuple[Allowed, ...]:
+def _allowed_of(source: Source, domain: Domain, constraints: tuple[Constraint, ...]) -> tuple[Allowed, ...]:
     """What constraints allow, which depends on nothing else; its arrays are for reading only."""
     parts = components(constraints)
     for part in parts:
         check_tuples(source, domain, part)
     with empty_database() as empty:
-        found = tuple(_allowed(empty, source, domain, part) for part in parts)
-    for allowed in found:
+        parts_allowed = tuple(_allowed(empty, source, domain, part) for part in parts)
+    for allowed in parts_allowed:
         allowed.codes.flags.writeable = allowed.places.flags.writeable = False
-    return found
+    return parts_allowed
 
 
 def applicable_in(domain: Domain, constraints: Sequence[Constraint]) -> list[Constraint]:
     """Those that name no column that is left out of the domain."""
-    known = {*domain.names, *(attribute.name for attribute in domain.excluded)}
-    return [constraint for constraint in constraints if known.issuperset(constraint.columns)]
+    names = {*domain.names, *(attribute.name for attribute in domain.excluded)}
+    return [constraint for constraint in constraints if names.issuperset(constraint.columns)]
 
 
 def refuse_impossible(source: Source, domain: Domain, constraints: Sequence[Constraint]) -> None:
@@ -138,15 +138,15 @@ def _allowed(empty: Empty, source: Source, domain: Domain, part: Sequence[Constr
         left = left[~holds]
         if not len(left):
             break
-    kept = np.ones(len(codes), bool)
-    kept[left] = False
-    if not kept.any():
+    mask = np.ones(len(codes), bool)
+    mask[left] = False
+    if not mask.any():
         raise InvalidArgument(
             f"no values of the declared domain were found that satisfy {_listed(predicates)}: correct the domain, "
             f"{taken_back(source, predicates)}"
         )
     names = tuple(a.name for a in attributes)
-    return Allowed(names, tuple(sorted(columns)), predicates, codes[kept].astype(np.int64), places[kept])
+    return Allowed(names, tuple(sorted(columns)), predicates, codes[mask].astype(np.int64), places[mask])
 
 
 def is_true(source: Source, attributes: Sequence[Attribute], predicate: str, codes: Codes) -> npt.NDArray[np.bool_]:
@@ -304,7 +304,7 @@ def _settle(
             return
         drawn = generator.random((len(left), len(places)))
         if attempt >= _REDRAWS - 1:
-            drawn = part.places[_found(part, codes[left][:, places], attributes)]
+            drawn = part.places[_tuple_places(part, codes[left][:, places], attributes)]
         for number, attribute in enumerate(attributes):
             if f"t{number}" in ticks:
                 settled = released_ticks(attribute, codes[left, places[number]], drawn[:, number])
@@ -315,8 +315,10 @@ def _settle(
     )
 
 
-def _found(part: Allowed, codes: npt.NDArray[np.int64], attributes: Sequence[Attribute]) -> npt.NDArray[np.int64]:
+def _tuple_places(
+    part: Allowed, codes: npt.NDArray[np.int64], attributes: Sequence[Attribute]
+) -> npt.NDArray[np.int64]:
     """Which of the allowed tuples each row of codes is."""
     shape = [attribute.size for attribute in attributes]
-    known = np.ravel_multi_index(tuple(part.codes.T), shape)
-    return np.asarray(np.searchsorted(known, np.ravel_multi_index(tuple(codes.T), shape)), np.int64)
+    tuples = np.ravel_multi_index(tuple(part.codes.T), shape)
+    return np.asarray(np.searchsorted(tuples, np.ravel_multi_index(tuple(codes.T), shape)), np.int64)

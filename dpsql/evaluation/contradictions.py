@@ -73,15 +73,15 @@ def _components(
 ) -> list[list[LinkRule]]:
     """The rules that contradict each other, those of each component apart; as few as do."""
     allowed = {table: _allowed(tree, dict(sources)[table], dict(domains)[table], stated) for table, stated in facts}
-    ruled, found = Ruled(tree, dict(sources), dict(domains), rules, allowed), []
+    ruled, contradicting = Ruled(tree, dict(sources), dict(domains), rules, allowed), []
     for part in _apart(rules, allowed):
         if not is_refuted(ruled, part):
             continue
         for rule in part:
             rest = [other for other in part if other is not rule]
             part = rest if rest and is_refuted(ruled, rest) else part
-        found.append(part)
-    return found
+        contradicting.append(part)
+    return contradicting
 
 
 def _allowed(tree: Tree, source: Source, domain: Domain, stated: Sequence[Constraint]) -> dict[Any, list[Allowed]]:
@@ -103,7 +103,7 @@ def _apart(rules: Sequence[LinkRule], allowed: Rules) -> list[list[LinkRule]]:
     parts: list[tuple[set[tuple[str, str]], list[LinkRule]]] = [(columns, []) for columns in ties]
     for rule in rules:
         columns = {(part.table, name) for part in rule.parts for name in part.columns}
-        touched = [one for one in parts if not one[0].isdisjoint(columns)]
-        parts = [one for one in parts if not any(one is other for other in touched)]
+        touched = [component for component in parts if not component[0].isdisjoint(columns)]
+        parts = [component for component in parts if not any(component is other for other in touched)]
         parts.append((columns.union(*(names for names, _ in touched)), [*(r for _, m in touched for r in m), rule]))
     return [members for _, members in parts if members]

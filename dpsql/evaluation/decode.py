@@ -62,7 +62,7 @@ def stood_in(domain: Domain) -> dict[str, exp.Expr]:
 
     They are made of the columns of `dpsql.owner.stand_ins` and `dpsql.evaluation.computed`.
     """
-    found: dict[str, exp.Expr] = {}
+    stand_ins: dict[str, exp.Expr] = {}
     for place, attribute in enumerate(domain.excluded):
         value: exp.Expr = exp.column(f"s{place}")
         if attribute.ids and attribute.type == "UUID":
@@ -72,5 +72,5 @@ def stood_in(domain: Domain) -> dict[str, exp.Expr]:
             there = exp.EQ(this=exp.column(f"r{place}"), expression=exp.Literal.number(0))
             value = exp.case().when(there, value)
         if attribute.ids or attribute.fake or attribute.computed_as:
-            found[attribute.name] = exp.cast(value, data_type(attribute.type), dialect="duckdb")
-    return found
+            stand_ins[attribute.name] = exp.cast(value, data_type(attribute.type), dialect="duckdb")
+    return stand_ins

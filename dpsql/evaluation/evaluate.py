@@ -70,13 +70,13 @@ def evaluate(source: Source, domain: Domain, query: Query, dimensions: Sequence[
         ranges: list[tuple[float, float]] = []
         if any(averages):
             wanted = tuple(average for of_one in averages for average in of_one)
-            known = evaluation.of([Lowered(average, (average,)) for average in wanted])
-            ranges = [known.average_range(of.weights) for of in known.measured]
-        found = []
+            averaged = evaluation.of([Lowered(average, (average,)) for average in wanted])
+            ranges = [averaged.average_range(of.weights) for of in averaged.measured]
+        lowered_parts = []
         for aggregate, of_one in zip(query.aggregates, averages, strict=True):
-            found.append(lowered(aggregate, ranges[: len(of_one)], domain))
+            lowered_parts.append(lowered(aggregate, ranges[: len(of_one)], domain))
             ranges = ranges[len(of_one) :]
-        return evaluation.of(found)
+        return evaluation.of(lowered_parts)
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class _Evaluation:
     domain: Domain
     query: Query
 
-    def of(self, found: Sequence[Lowered]) -> Evaluated:
+    def of(self, lowered_parts: Sequence[Lowered]) -> Evaluated:
         """The query on its domain, with these aggregates, as plain ones."""
         domain = self.domain
-        query = replace(self.query, aggregates=tuple(part for one in found for part in one.parts))
+        query = replace(self.query, aggregates=tuple(part for aggregate in lowered_parts for part in aggregate.parts))
         weights, made_of = weights_of(query.aggregates)
         components = components_of(domain, query.trees)
         for names in components:
@@ -104,10 +104,12 @@ class _Evaluation:
         _check_possible(query, weights, pieces)
         joined, numbers, histograms = _joined(domain, query, weights, pieces, self.empty)
         measured, passed = [], 0
-        for one in found:
-            of_parts = [number for parts in made_of[passed : passed + len(one.parts)] for number in parts]
-            passed += len(one.parts)
-            made = one.measured([new for number in of_parts for new in numbers[number]], joined.linear, joined.units)
+        for aggregate in lowered_parts:
+            of_parts = [number for parts in made_of[passed : passed + len(aggregate.parts)] for number in parts]
+            passed += len(aggregate.parts)
+            made = aggregate.measured(
+                [new for number in of_parts for new in numbers[number]], joined.linear, joined.units
+            )
             measured.append(replace(made, histogram=histograms.get(of_parts[0])))
         return replace(joined, measured=tuple(measured))
 
@@ -175,8 +177,8 @@ def _joined(
     if max(linear.scales) > LARGEST_WEIGHT:
         raise InvalidQuery("query: the weights are too large to be summed exactly: divide them")
     keys, present = _keys(query, linear, pieces, local)
-    known = {number: histogram for of_piece in histograms for number, histogram in of_piece.items()}
-    return Evaluated(linear, units, keys, present), numbers, known
+    histograms_by_number = {number: histogram for of_piece in histograms for number, histogram in of_piece.items()}
+    return Evaluated(linear, units, keys, present), numbers, histograms_by_number
 
 
 Texts = tuple[tuple[npt.NDArray[Any] | None, ...], ...]
@@ -209,7 +211,7 @@ def _with_unmatched(
     empty: Empty, query: Query, piece: PartOnCells, by_set: Sequence[tuple[Integers, Integers]]
 ) -> list[tuple[Integers, Integers]]:
     """The groups of a part in each grouping set, with those of public rows that no cell meets."""
-    found = []
+    groups_by_set = []
     for chosen, (groups, cells) in zip(query.sets, by_set, strict=True):
         places = [place for place, key in enumerate(piece.keys) if key in chosen and columns_read(query.keys[key])]
         if places:
@@ -218,8 +220,8 @@ def _with_unmatched(
             for place, column in zip(places, texts, strict=True):
                 piece.key_texts[place] = column
             piece.pad_texts(max(map(len, piece.key_texts)))
-        found.append((groups, cells))
-    return found
+        groups_by_set.append((groups, cells))
+    return groups_by_set
 
 
 def _local_keys(piece: PartOnCells, chosen: Sequence[int]) -> tuple[Integers, Integers]:
@@ -228,10 +230,10 @@ def _local_keys(piece: PartOnCells, chosen: Sequence[int]) -> tuple[Integers, In
     Only keys of cells that the filters keep are groups; the others get group 0, where their weights are 0.
     """
     groups = np.zeros(len(piece.mask), np.int64)
-    kept = np.flatnonzero(piece.mask)
+    places = np.flatnonzero(piece.mask)
     numbers = [n for key, n in zip(piece.keys, piece.key_numbers, strict=True) if key in chosen]
-    if not numbers or not len(kept):
-        return groups, kept[:1]
-    _, first, inverse = np.unique(np.stack(numbers)[:, kept], axis=1, return_index=True, return_inverse=True)
-    groups[kept] = inverse.ravel()
-    return groups, kept[first]
+    if not numbers or not len(places):
+        return groups, places[:1]
+    _, first, inverse = np.unique(np.stack(numbers)[:, places], axis=1, return_index=True, return_inverse=True)
+    groups[places] = inverse.ravel()
+    return groups, places[first]

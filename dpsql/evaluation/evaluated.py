@@ -91,7 +91,7 @@ class Evaluated:
 
     def reached(self, numbers: Sequence[int]) -> npt.NDArray[np.bool_]:
         """The groups, of one grouping set after the other, in which a row can count for one of some weights."""
-        found = np.zeros(sum(self.linear.groups), bool)
+        is_reached = np.zeros(sum(self.linear.groups), bool)
         for number in numbers:
             of_sets = []
             for chosen, count in enumerate(self.linear.groups):
@@ -102,5 +102,5 @@ class Evaluated:
                     seen[part.groups[chosen][part.factors[number] != 0]] = True
                     alive &= seen[place]
                 of_sets.append(alive)
-            found |= np.concatenate(of_sets)
-        return found
+            is_reached |= np.concatenate(of_sets)
+        return is_reached

@@ -114,8 +114,8 @@ def histogram_of_values(values: Integers, counts: Integers, unit: Fraction) -> H
     inside = counts != 0
     distinct = np.unique(values[inside]) if inside.any() else np.zeros(1, np.int64)
     places = np.where(inside, np.searchsorted(distinct, values), -1)
-    known = np.asarray(distinct * float(unit), np.float64)
-    return Histogram(known, known, np.minimum(places, len(distinct) - 1))
+    midpoints = np.asarray(distinct * float(unit), np.float64)
+    return Histogram(midpoints, midpoints, np.minimum(places, len(distinct) - 1))
 
 
 def fitting(histogram: Histogram, cells: int, groups: int, several: int) -> Histogram:
@@ -155,20 +155,20 @@ def expanded(
     Returns:
         For each part the new factors, and for each weight the numbers of those that came of it.
     """
-    known = {number: histogram for of_part in histograms for number, histogram in of_part.items()}
-    found: list[list[Integers]] = [[] for _ in factors]
+    histograms_by_number = {number: histogram for of_part in histograms for number, histogram in of_part.items()}
+    factors_by_weight: list[list[Integers]] = [[] for _ in factors]
     numbers: list[tuple[int, ...]] = []
     count = 0
     for number in range(weights):
-        bins = known[number].bins if number in known else 1
-        for mine, of_part, own in zip(found, factors, histograms, strict=True):
+        bins = histograms_by_number[number].bins if number in histograms_by_number else 1
+        for mine, of_part, own in zip(factors_by_weight, factors, histograms, strict=True):
             if number in own:
                 mine += list(own[number].factors(of_part[number]))
             else:
                 mine += [of_part[number]] * bins
         numbers.append(tuple(range(count, count + bins)))
         count += bins
-    return found, numbers
+    return factors_by_weight, numbers
 
 
 def spread_evenly(histogram: Histogram, rows: float) -> npt.NDArray[Any]:

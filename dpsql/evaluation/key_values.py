@@ -52,8 +52,8 @@ def check_key(source: Source, name: str) -> None:
         InvalidArgument: it is one.
     """
     kind = source.column(name).type
-    known = column_type(kind)
-    if kind not in _OTHERS and not (known.is_number and not known.is_float):
+    of_type = column_type(kind)
+    if kind not in _OTHERS and not (of_type.is_number and not of_type.is_float):
         raise InvalidArgument(
             f"column {name!r} of {source.name!r} is a key of type {kind_of(kind)}, which synthetic rows cannot number: "
             "keys are whole numbers, DECIMAL, VARCHAR, UUID, DATE, TIMESTAMP or DOUBLE; ALTER TABLE … ALTER … TYPE"
@@ -103,7 +103,7 @@ def frame_of(keys: Mapping[str, Key]) -> dict[str, Numbers]:
 
 def values_of(keys: Mapping[str, Key], source: Source) -> dict[str, exp.Expr]:
     """The values of keys in their columns' types, made of the columns of `frame_of`."""
-    found = {}
+    typed = {}
     for place, (name, key) in enumerate(keys.items()):
         value: exp.Expr = exp.column(f"k{place}")
         if key.type == "UUID":
@@ -115,5 +115,5 @@ def values_of(keys: Mapping[str, Key], source: Source) -> dict[str, exp.Expr]:
         else:
             value = exp.cast(value, data_type(key.type), dialect="duckdb")
         kind = source.column(name).type
-        found[name] = value if kind == key.type else exp.cast(value, data_type(kind), dialect="duckdb")
-    return found
+        typed[name] = value if kind == key.type else exp.cast(value, data_type(kind), dialect="duckdb")
+    return typed

@@ -45,14 +45,16 @@ class Form:
 
     def scaled(self, factor: Fraction) -> Form:
         """The same times a number."""
-        return Form(self.kind, tuple((name, factor * one) for name, one in self.of), factor * self.constant)
+        return Form(
+            self.kind, tuple((name, factor * coefficient) for name, coefficient in self.of), factor * self.constant
+        )
 
     def plus(self, other: Form, kind: Kind) -> Form:
         """The sum of two."""
         factors = dict(self.of)
-        for name, one in other.of:
-            factors[name] = factors.get(name, Fraction(0)) + one
-        some = tuple(sorted((name, one) for name, one in factors.items() if one))
+        for name, coefficient in other.of:
+            factors[name] = factors.get(name, Fraction(0)) + coefficient
+        some = tuple(sorted((name, coefficient) for name, coefficient in factors.items() if coefficient))
         return Form(kind, some, self.constant + other.constant)
 
 
@@ -134,8 +136,8 @@ def _form(expression: exp.Expr, column: Callable[[exp.Column], tuple[Variable, K
     if isinstance(expression, exp.Paren):
         return _form(expression.this, column)
     if isinstance(expression, exp.Column):
-        known = column(expression)
-        return None if known is None else Form(known[1], ((known[0], Fraction(1)),), Fraction(0))
+        variable = column(expression)
+        return None if variable is None else Form(variable[1], ((variable[0], Fraction(1)),), Fraction(0))
     if isinstance(expression, exp.Neg):
         inner = _form(expression.this, column)
         return inner.scaled(Fraction(-1)) if inner is not None and inner.kind == "number" else None
@@ -172,8 +174,8 @@ def _constant(expression: exp.Expr) -> Form | None:
                 value += Fraction((at - _EPOCH) % _DAY // datetime.timedelta(microseconds=1), 86_400_000_000)
         elif isinstance(expression, exp.Interval) and isinstance(expression.this, exp.Literal):
             days = _DAYS.get(str(expression.args.get("unit") or "").upper().removesuffix("S"))
-            known = days is not None and _is_short(expression.this.this)
-            value, kind = Fraction(expression.this.this) * days if known and days is not None else None, "span"
+            is_span = days is not None and _is_short(expression.this.this)
+            value, kind = Fraction(expression.this.this) * days if is_span and days is not None else None, "span"
     except (ValueError, TypeError, OverflowError):
         return None
     return None if value is None else Form(kind, (), value)

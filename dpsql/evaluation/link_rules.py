@@ -70,9 +70,9 @@ def parse_rule(tree: Tree, sources: Mapping[str, Source], table: str, predicate:
         if name != OWN:
             _check_row(tree, sources, table, column.table, rows)
         part = Part(OWN, table, None, ()) if name == OWN else rows[name]
-        known = sources[part.table].column(column.name).name
-        _check_no_key(tree, part.table, known)
-        columns.setdefault(name, []).append(known)
+        spelling = sources[part.table].column(column.name).name
+        _check_no_key(tree, part.table, spelling)
+        columns.setdefault(name, []).append(spelling)
     parts = [
         Part(
             part.name,
@@ -99,7 +99,7 @@ def _rows_named(tree: Tree, sources: Mapping[str, Source], table: str) -> dict[s
     above = [step.parent for step in tree.path(table)]
     listed = [Part(sources[name].name, name, None, ()) for name in above]
     links = [*([link] if link is not None else []), *tree.children(table)]
-    listed += [Part(role.name, one.child, role, ()) for one in links for role in one.roles]
+    listed += [Part(role.name, below.child, role, ()) for below in links for role in below.roles]
     names = [fold(part.name) for part in listed]
     return {fold(part.name): part for part in listed if names.count(fold(part.name)) == 1}
 
@@ -117,8 +117,8 @@ def _check_row(tree: Tree, sources: Mapping[str, Source], table: str, name: str,
         )
     if fold(name) in rows:
         return
-    known = {fold(source.name): key for key, source in sources.items()}
-    if (other := known.get(fold(name))) is not None:
+    names = {fold(source.name): key for key, source in sources.items()}
+    if (other := names.get(fold(name))) is not None:
         if any(step.parent == table for step in tree.path(other)):
             raise InvalidArgument(
                 f"predicate: a row of {own!r} may have many rows of {name!r} below it: state the rule of {name!r}, "
@@ -136,8 +136,8 @@ def _check_row(tree: Tree, sources: Mapping[str, Source], table: str, name: str,
 
 
 def _check_no_key(tree: Tree, table: str, name: str) -> None:
-    keys = {one for link in tree.links if link.child == table for one in link.key}
-    keys |= {one for link in tree.links if link.parent == table for one in link.references}
+    keys = {column for link in tree.links if link.child == table for column in link.key}
+    keys |= {column for link in tree.links if link.parent == table for column in link.references}
     if name in keys:
         raise InvalidArgument(
             f"predicate: {name!r} is a key of {table!r}, which is numbered anew in synthetic tables: leave it out"
@@ -171,7 +171,7 @@ def attributes_of(rule: LinkRule, domains: Mapping[str, Domain]) -> list[list[At
     Raises:
         InvalidArgument: a column has no domain in the release: it is a key, excluded or computed.
     """
-    found = []
+    attributes = []
     for part in rule.parts:
         domain = domains[part.table]
         for name in part.columns:
@@ -180,8 +180,8 @@ def attributes_of(rule: LinkRule, domains: Mapping[str, Domain]) -> list[list[At
                     f"the rule {rule.predicate!r} names {name!r} of {part.table!r}, which is a key, excluded or "
                     "computed: say it by columns with a domain"
                 )
-        found.append([domain.by_name[name] for name in part.columns])
-    return found
+        attributes.append([domain.by_name[name] for name in part.columns])
+    return attributes
 
 
 def obeys(
@@ -203,8 +203,11 @@ def obeys(
     shown = [quote(frame.row)]
     for number, (part, attributes) in enumerate(zip(rule.parts, parts, strict=True)):
         values = [
-            (quote(one.name), _value(one, f"{frame.prefix}p{number}c{place}", f"{frame.prefix}p{number}t{place}"))
-            for place, one in enumerate(attributes)
+            (
+                quote(attribute.name),
+                _value(attribute, f"{frame.prefix}p{number}c{place}", f"{frame.prefix}p{number}t{place}"),
+            )
+            for place, attribute in enumerate(attributes)
         ]
         if part.name == OWN:
             shown += [f"{value} AS {name}" for name, value in values]
@@ -229,7 +232,7 @@ def tried(rule: LinkRule, sources: Mapping[str, Source], domains: Mapping[str, D
     """
     inner = {table: domain.inner for table, domain in domains.items()}
     held = held_tuples(rule, sources, inner)
-    declared = tuple(slice(0, one.regular) for part in attributes_of(rule, inner) for one in part)
+    declared = tuple(slice(0, attribute.regular) for part in attributes_of(rule, inner) for attribute in part)
     if not held[declared].any():
         raise InvalidArgument(
             f"no declared values satisfy {rule.predicate!r}: correct the domains, "

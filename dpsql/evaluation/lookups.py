@@ -63,9 +63,9 @@ def database_for(query: Query, dimensions: Sequence[Loaded]) -> Iterator[Empty]:
 
 def _check_asked(empty: Empty, query: Query) -> None:
     """Refuse queries of public tables that are something else than in the words that people wrote."""
-    for asked in (asked for tree in query.trees for asked in asked_of(tree)):
-        written = different_words(parts_of(asked))
+    for inner_query in (inner_query for tree in query.trees for inner_query in asked_of(tree)):
+        written = different_words(parts_of(inner_query))
         try:
-            check_written(empty, written, asked.args["from_"].this)
+            check_written(empty, written, inner_query.args["from_"].this)
         except duckdb.Error as error:  # of public values only, so its text may be shown
             raise refused(error) from None

@@ -39,8 +39,8 @@ def send(file: int, head: Head, columns: Sequence[Numbers] = ()) -> None:
         OSError: the other side has ended.
     """
     plain = [np.ascontiguousarray(column) for column in columns]
-    told = {**head, "columns": [[column.dtype.str, len(column)] for column in plain]}
-    text = json.dumps(told).encode("ascii")
+    whole_head = {**head, "columns": [[column.dtype.str, len(column)] for column in plain]}
+    text = json.dumps(whole_head).encode("ascii")
     _write(file, len(text).to_bytes(8, "big") + text)
     for column in plain:
         if column.size:

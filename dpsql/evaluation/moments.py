@@ -116,8 +116,8 @@ def moments_of(branches: Sequence[Branch], kind: str) -> tuple[tuple[Moment, ...
     while largest > unit * most:
         unit *= 2
     bounds = math.floor(low / unit), math.ceil(high / unit)
-    found = [_moment(branch, values, unit, bounds) for branch, values in zip(branches, alone, strict=True)]
-    return tuple(found), unit, [reach.there for reach in reaches]
+    moments = [_moment(branch, values, unit, bounds) for branch, values in zip(branches, alone, strict=True)]
+    return tuple(moments), unit, [reach.there for reach in reaches]
 
 
 def _unit(kind: str, branches: Sequence[Branch], within: Fraction) -> Fraction:
@@ -180,9 +180,11 @@ def _stretches(attribute: Attribute, breaks: Iterable[float]) -> tuple[Integers,
     codes = np.minimum(np.searchsorted(ticks, starts, side="right") - 1, attribute.regular - 1)
     low, high = (ends.astype(np.float64) / scale for ends in (starts, np.append(before, last)))
     more = [(attribute.other_code, attribute.other), (attribute.null_code, None)]
-    known = [(code, float("nan") if text is None else float(text)) for code, text in more if code is not None]
-    codes = np.append(codes, np.array([code for code, _ in known], np.int64))
-    low, high = (np.append(ends, [value for _, value in known]) for ends in (low, high))
+    codes_and_values = [
+        (code, float("nan") if text is None else float(text)) for code, text in more if code is not None
+    ]
+    codes = np.append(codes, np.array([code for code, _ in codes_and_values], np.int64))
+    low, high = (np.append(ends, [value for _, value in codes_and_values]) for ends in (low, high))
     none = codes == (-1 if attribute.null_code is None else attribute.null_code)
     return codes, Spans.of(low, high, ~none, none)
 
@@ -193,9 +195,9 @@ def unit_of(kind: str) -> Fraction | None:
     Raises:
         InvalidQuery: it cannot be summed.
     """
-    known = column_type(kind)
-    if known.scale is not None:
-        return Fraction(1, 10**known.scale)
-    if known.is_float:
+    of_type = column_type(kind)
+    if of_type.scale is not None:
+        return Fraction(1, 10**of_type.scale)
+    if of_type.is_float:
         return None
     raise InvalidQuery(f"query: sums, averages and quantiles take numbers, not {kind}: cast the argument to one")

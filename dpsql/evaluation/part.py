@@ -100,15 +100,15 @@ class PartOnCells:
 
     def _columns_with_bins(self) -> dict[int, str]:
         """The columns whose own bins are counted; they need not be tried."""
-        found = {}
+        own_bins = {}
         for number in self._counted:
             argument, filters = self._expressions.weights[number]
             inner = None if argument is None else unwrapped(argument)
             if isinstance(inner, exp.Column) and not inner.table and self._domain.by_name[inner.name].kind == "bins":
                 unit_of(self._domain.by_name[inner.name].type)
-                found[number] = inner.name
+                own_bins[number] = inner.name
                 self._expressions.weights[number] = None, filters
-        return found
+        return own_bins
 
     def _bin(self, domain: Domain) -> None:
         """The bins of what is counted by value."""
@@ -168,7 +168,7 @@ class PartOnCells:
         """
         numbers = {a.name: a for a in attributes if a.kind == "bins" and a.is_number}
         wide = {name for name, attribute in numbers.items() if not attribute.has_single_values}
-        found = {}
+        formulas = {}
         for number, (argument, filters) in enumerate(self._expressions.weights):
             if argument is None or number in self._counted or wide.isdisjoint(columns_read(argument)):
                 continue
@@ -176,10 +176,10 @@ class PartOnCells:
                 continue
             summed = self._arguments.summed(argument, numbers, plain=plain)
             if summed is not None:
-                found[number], pick = summed
+                formulas[number], pick = summed
                 self._expressions.weights[number] = pick, filters
-        self._summed |= found
-        return bool(found)
+        self._summed |= formulas
+        return bool(formulas)
 
     def _constants(self, attribute: Attribute) -> Iterator[int | float]:
         return constants_of(self._empty, self._expressions.trees, attribute)
@@ -197,16 +197,16 @@ class PartOnCells:
         self.attributes, self.names = points.attributes, points.names
         self._read(points, *values_at(points, self._expressions, self._empty, self._source))
 
-    def _read(self, points: Points, found: dict[str, Any], steps: Mapping[str, Fraction | None]) -> None:
+    def _read(self, points: Points, answers: dict[str, Any], steps: Mapping[str, Fraction | None]) -> None:
         """Values at points to values of cells; refuses what differs inside a cell."""
         self.mask = np.ones(points.cells, bool)
         for number, tree in enumerate(self._expressions.filters):
-            values = np.asarray(found[f"f{number}"]).astype(np.int64)
+            values = np.asarray(answers[f"f{number}"]).astype(np.int64)
             self.mask &= points.constant(values, _as_condition(tree)).astype(bool)
         self.key_numbers, self.key_texts = [], []
         for number, tree in enumerate(self._expressions.keys):
-            numbers = points.constant(np.asarray(found[f"k{number}"], np.int64), tree)
-            texts = found[f"v{number}"]
+            numbers = points.constant(np.asarray(answers[f"k{number}"], np.int64), tree)
+            texts = answers[f"v{number}"]
             plain = np.asarray(np.ma.getdata(texts), object).copy()
             plain[np.ma.getmaskarray(np.ma.asarray(texts))] = None
             self.key_numbers.append(numbers)
@@ -216,12 +216,12 @@ class PartOnCells:
             factor, rows = np.ones(points.cells, np.int64), self.mask.copy()
             unit = Fraction(1)
             if argument is not None:
-                factor, unit = _weight(points, found[f"w{number}"], steps[f"w{number}"], argument)
+                factor, unit = _weight(points, answers[f"w{number}"], steps[f"w{number}"], argument)
                 if number in self._counted:
                     self._values[number] = factor, unit
                     factor, unit = np.ones(points.cells, np.int64), Fraction(1)
             for place, tree in enumerate(filters):
-                values = np.asarray(found[f"g{number}_{place}"]).astype(np.int64)
+                values = np.asarray(answers[f"g{number}_{place}"]).astype(np.int64)
                 holds = points.constant(values, _as_condition(tree))
                 factor, rows = factor * holds, rows & holds.astype(bool)
             self.rows.append(rows)
@@ -265,5 +265,5 @@ def _asks_for_null(tree: exp.Expr) -> bool:
 
 def _as_condition(tree: exp.Expr) -> exp.Expr:
     """A filter as what is evaluated: a number is cast to BOOLEAN, which no step of it says."""
-    known = isinstance(tree, exp.Predicate | exp.Connector | exp.Not | exp.Boolean)
-    return tree if known else exp.cast(exp.Paren(this=tree.copy()), "BOOLEAN", dialect="duckdb")
+    is_condition = isinstance(tree, exp.Predicate | exp.Connector | exp.Not | exp.Boolean)
+    return tree if is_condition else exp.cast(exp.Paren(this=tree.copy()), "BOOLEAN", dialect="duckdb")

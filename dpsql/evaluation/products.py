@@ -46,22 +46,22 @@ class SummedProduct:
         names, shape = [a.name for a in attributes], [attribute.size for attribute in attributes]
         every = dict(zip(names, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
         counts = picks != 0
-        found = []
+        moments = []
         for (name, formula), kind in zip(self.factors, self.kinds, strict=True):
             attribute = attributes[names.index(name)]
             possible = np.zeros(attribute.size, bool)
             possible[every[name][picks != 0]] = True
             (moment,), unit, (there,) = moments_of([Branch(attribute, formula, possible)], kind)
             counts &= there[every[name]]
-            found.append((moment, unit))
-        (first, one), (second, two) = found
+            moments.append((moment, unit))
+        (first, first_unit), (second, two) = moments
         ends = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
         exact = all(unit_of(kind) is not None for kind in self.kinds)
         coarser = 1
         while max(map(abs, ends)) > coarser * (LARGEST_WEIGHT if exact else FINEST):
             coarser *= 2
         bounds = math.floor(Fraction(min(ends), coarser)), math.ceil(Fraction(max(ends), coarser))
-        return counts.astype(np.int64), one * two * coarser, Product(first, second, 1 / coarser, *bounds)
+        return counts.astype(np.int64), first_unit * two * coarser, Product(first, second, 1 / coarser, *bounds)
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class ScaledSum:
             picks: for each cell what the formula is multiplied by, in whole steps.
             attributes: of the part's columns.
         """
-        one = Summed((self.factor,), self.kind)
-        counts, unit, moment = one.counted((picks != 0).astype(np.int64), attributes)
+        alone = Summed((self.factor,), self.kind)
+        counts, unit, moment = alone.counted((picks != 0).astype(np.int64), attributes)
         assert isinstance(moment, Moment)
         common = max(1, int(np.gcd.reduce(picks)))  # so that whole numbers stay whole
         picks = picks // common
@@ -120,29 +120,31 @@ def product_of(
     sides = {
         name: _product([f for f, of in zip(factors, of_one, strict=True) if of == name]) for name in of_one if name
     }
-    found = [(name, side) for name, side in sides.items() if name in wide]
+    wide_sides = [(name, side) for name, side in sides.items() if name in wide]
     rest = [f for f, of in zip(factors, of_one, strict=True) if of not in wide]
-    if not found or len(found) > 2 or any(columns_read(factor) & wide for factor in rest):
+    if not wide_sides or len(wide_sides) > 2 or any(columns_read(factor) & wide for factor in rest):
         return None
-    formulas = [read(side) for _, side in found]
-    known = [formula for formula in formulas if formula is not None]
-    if len(known) < len(formulas):
+    formulas = [read(side) for _, side in wide_sides]
+    complete = [formula for formula in formulas if formula is not None]
+    if len(complete) < len(formulas):
         return None
-    if len(found) == 1:
-        return ScaledSum(known[0], kind(found[0][1])), _product(rest)
+    if len(wide_sides) == 1:
+        return ScaledSum(complete[0], kind(wide_sides[0][1])), _product(rest)
     if any(columns_read(factor) for factor in rest):
         return None
-    first = read(_product([found[0][1], *rest]))
+    first = read(_product([wide_sides[0][1], *rest]))
     if first is None:
         return None
-    return SummedProduct((first, known[1]), (kind(_product([found[0][1], *rest])), kind(found[1][1]))), None
+    return SummedProduct(
+        (first, complete[1]), (kind(_product([wide_sides[0][1], *rest])), kind(wide_sides[1][1]))
+    ), None
 
 
 def _product(factors: Sequence[exp.Expr]) -> exp.Expr:
-    found = factors[0].copy() if factors else exp.Literal.number(1)
+    product = factors[0].copy() if factors else exp.Literal.number(1)
     for factor in factors[1:]:
-        found = exp.Mul(this=found, expression=factor.copy())
-    return found
+        product = exp.Mul(this=product, expression=factor.copy())
+    return product
 
 
 def factors_of(tree: exp.Expr) -> Iterator[exp.Expr]:

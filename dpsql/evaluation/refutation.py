@@ -73,7 +73,7 @@ class Ruled:
     def held(self, rule: LinkRule, attributes: Sequence[Attribute]) -> npt.NDArray[np.bool_] | None:
         """Which tuples of codes obey a rule over columns whose every value has a code; None where that is not known."""
         if rule not in self.truths:
-            size = math.prod(one.inner.size for one in attributes)
+            size = math.prod(attribute.inner.size for attribute in attributes)
             self.truths[rule] = None
             if all(map(_is_single, attributes)) and self.tried[0] + size <= _MOST_TRIED:
                 self.tried[0] += size
@@ -117,7 +117,7 @@ def _rows(ruled: Ruled, levels: Sequence[Stage]) -> list[_Row]:
     for number, stage in enumerate(levels):
         for link in ruled.tree.children(stage.table):
             always = [Stage(link, link.child, role) for role in link.roles if role.always]
-            rows += [_Row(one, number) for one in always if one not in levels]
+            rows += [_Row(other, number) for other in always if other not in levels]
     return rows
 
 
@@ -134,7 +134,7 @@ def _impossible(ruled: Ruled, rows: Sequence[_Row]) -> bool:
         for part in ruled.allowed[row.stage.table].get(row.stage.role, ()):
             attributes = [ruled.domains[row.stage.table].by_name[name] for name in part.clique]
             if 0 < len(attributes) <= _MOST_COLUMNS and all(map(_is_single, attributes)):
-                held = np.zeros([one.inner.size for one in attributes], bool)
+                held = np.zeros([attribute.inner.size for attribute in attributes], bool)
                 held[tuple(part.codes[(part.codes < held.shape).all(axis=1)].T)] = True
                 _append(truths, [(number, name) for name in part.clique], attributes, held)
             for predicate in part.predicates:
@@ -146,7 +146,9 @@ def _impossible(ruled: Ruled, rows: Sequence[_Row]) -> bool:
 def _given(ruled: Ruled, rows: Sequence[_Row], row: _Row, part: Part) -> int | None:
     """The number of the row of a chain that a part of a rule of a row stands for."""
     if part.role is not None:
-        wanted = [n for n, one in enumerate(rows) if one.up == row.up and one.stage.table == part.table]
+        wanted = [
+            n for n, other_row in enumerate(rows) if other_row.up == row.up and other_row.stage.table == part.table
+        ]
         return next((n for n in wanted if rows[n].stage.role == part.role), None)
     at = row.up
     while at >= 0 and rows[at].stage.table != part.table:
@@ -163,8 +165,8 @@ def _read(
 ) -> None:
     """What a rule says of the rows of a chain."""
     _compare(ruled, rule.table, rule.predicate, at, below)
-    for one in _conjuncts(rule.predicate):
-        some = _restricted(ruled, rule, at, one)
+    for conjunct in _conjuncts(rule.predicate):
+        some = _restricted(ruled, rule, at, conjunct)
         if some is None:
             continue
         attributes = [ruled.domains[part.table].by_name[name] for part in some.parts for name in part.columns]
@@ -212,12 +214,14 @@ def _compare(ruled: Ruled, table: str, predicate: str, at: Mapping[Part, int], b
         if part is None:
             return None
         source, by_name = ruled.sources[part.table], ruled.domains[part.table].by_name
-        name = next((one.name for one in source.columns if fold(one.name) == fold(named.name)), "")
+        name = next(
+            (column_there.name for column_there in source.columns if fold(column_there.name) == fold(named.name)), ""
+        )
         bounds = bounds_of(by_name[name]) if name in by_name else None
         return None if bounds is None else ((at[part], name), bounds[0])
 
-    for one in _conjuncts(predicate):
-        below += below_zero(one, column)
+    for conjunct in _conjuncts(predicate):
+        below += below_zero(conjunct, column)
 
 
 def _is_single(attribute: Attribute) -> bool:
@@ -232,7 +236,7 @@ def _append(
 ) -> None:
     """Append which declared values obey, if no column is named twice."""
     if len({*names}) == len(names):
-        truths.append((names, held[tuple(slice(0, one.regular) for one in attributes)]))
+        truths.append((names, held[tuple(slice(0, attribute.regular) for attribute in attributes)]))
 
 
 def _is_finitely_impossible(truths: Sequence[Truth]) -> bool:
@@ -240,8 +244,8 @@ def _is_finitely_impossible(truths: Sequence[Truth]) -> bool:
     left = list(truths)
     while left:
         names, held = left.pop()
-        while touched := next((one for one in left if not {*one[0]}.isdisjoint(names)), None):
-            left = [one for one in left if one is not touched]
+        while touched := next((candidate for candidate in left if not {*candidate[0]}.isdisjoint(names)), None):
+            left = [candidate for candidate in left if candidate is not touched]
             union = [*names, *(name for name in touched[0] if name not in names)]
             sizes = dict(zip([*names, *touched[0]], [*held.shape, *touched[1].shape], strict=True))
             if len(union) > _MOST_COLUMNS or math.prod(sizes[name] for name in union) > _MOST_TUPLES:
@@ -259,7 +263,7 @@ def _spread(names: Sequence[Variable], held: npt.NDArray[np.bool_], union: Seque
 
 
 def _is_linearly_impossible(ruled: Ruled, rows: Sequence[_Row], below: Sequence[Below]) -> bool:
-    names = sorted({name for one in below for name, _ in one.form.of})
+    names = sorted({name for side in below for name, _ in side.form.of})
     if not names:
         return False
     bounds = {}
@@ -268,7 +272,7 @@ def _is_linearly_impossible(ruled: Ruled, rows: Sequence[_Row], below: Sequence[
         assert bound is not None
         bounds[row, name] = bound
     whole = {name for name, bound in bounds.items() if bound[3]}
-    tight = [_tightened(one, whole) for one in below]
+    tight = [_tightened(side, whole) for side in below]
     exact = {name for row, name in names if not ruled.domains[rows[row].stage.table].by_name[name].is_float}
     if _are_opposite(tight, exact):
         return True
@@ -276,9 +280,9 @@ def _is_linearly_impossible(ruled: Ruled, rows: Sequence[_Row], below: Sequence[
 
     places = {name: place for place, name in enumerate(names)}
     matrix, right = np.zeros((len(tight), len(names) + 1)), np.zeros(len(tight))
-    for number, one in enumerate(tight):
-        width = {name: factor * (bounds[name][2] - bounds[name][1]) for name, factor in one.form.of}
-        least = one.form.constant + sum((f * bounds[name][1] for name, f in one.form.of), Fraction(0))
+    for number, side in enumerate(tight):
+        width = {name: factor * (bounds[name][2] - bounds[name][1]) for name, factor in side.form.of}
+        least = side.form.constant + sum((f * bounds[name][1] for name, f in side.form.of), Fraction(0))
         scale = max((*map(abs, width.values()), abs(least))) or Fraction(1)
         for named, factor in width.items():
             matrix[number, places[named]] = float(factor / scale)
@@ -287,28 +291,29 @@ def _is_linearly_impossible(ruled: Ruled, rows: Sequence[_Row], below: Sequence[
     return bool(solved.success and solved.fun is not None and solved.fun > _LEAST)
 
 
-def _tightened(one: Below, whole: set[Variable]) -> Below:
+def _tightened(side: Below, whole: set[Variable]) -> Below:
     """The same of whole numbers without being strict: below zero is at most -1."""
-    numbers = [*(factor for _, factor in one.form.of), one.form.constant]
-    if not one.strict or not {name for name, _ in one.form.of} <= whole or any(n.denominator != 1 for n in numbers):
-        return one
-    return Below(replace(one.form, constant=one.form.constant + 1), strict=False)
+    numbers = [*(factor for _, factor in side.form.of), side.form.constant]
+    if not side.strict or not {name for name, _ in side.form.of} <= whole or any(n.denominator != 1 for n in numbers):
+        return side
+    return Below(replace(side.form, constant=side.form.constant + 1), strict=False)
 
 
 def _are_opposite(below: Sequence[Below], exact: set[str]) -> bool:
     """Whether two say the opposite, of which one is strict; of floats without arithmetic, which rounds."""
     plain = partial(_is_plain, exact=exact)
-    known: dict[Any, bool] = {}
-    for one in filter(plain, below):
-        size = abs(one.form.of[0][1])
-        turned = one.form.scaled(1 / size)
-        known[turned] = known.get(turned, False) or one.strict
+    strictness: dict[Any, bool] = {}
+    for side in filter(plain, below):
+        size = abs(side.form.of[0][1])
+        turned = side.form.scaled(1 / size)
+        strictness[turned] = strictness.get(turned, False) or side.strict
     return any(
-        (other := one.scaled(Fraction(-1))) in known and (strict or known[other]) for one, strict in known.items()
+        (other := side.scaled(Fraction(-1))) in strictness and (strict or strictness[other])
+        for side, strict in strictness.items()
     )
 
 
-def _is_plain(one: Below, exact: set[str]) -> bool:
-    if {name for (_, name), _ in one.form.of} <= exact:
+def _is_plain(side: Below, exact: set[str]) -> bool:
+    if {name for (_, name), _ in side.form.of} <= exact:
         return True
-    return one.form.constant == 0 and len(one.form.of) == 2 and sum(factor for _, factor in one.form.of) == 0
+    return side.form.constant == 0 and len(side.form.of) == 2 and sum(factor for _, factor in side.form.of) == 0

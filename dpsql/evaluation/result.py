@@ -87,10 +87,10 @@ class Result:
     def _outer(self, empty: Empty, around: Around, sizes: Sequence[int]) -> Outer:
         nothing = self.select(self._nothing()).sql(dialect="duckdb")
         groups = [(name, size) for (name, _), size in zip(self.columns, sizes, strict=True)]
-        found = Outer.of(around, groups, self._named, lambda text: _described_text(empty, text), nothing)
-        for column in found.columns:
+        outer = Outer.of(around, groups, self._named, lambda text: _described_text(empty, text), nothing)
+        for column in outer.columns:
             check_types(data_type(column.kind))
-        return found
+        return outer
 
     def _sizes(self, evaluated: Evaluated) -> list[int]:
         """The most characters of each column; refuses what could be too large for keys as long as they are."""
@@ -182,7 +182,7 @@ class Result:
         counts = {n for n, a in enumerate(self.query.aggregates) if a.kind in ("count", "units")}
         sums = {n for n, a in enumerate(self.query.aggregates) if a.kind == "sum"}
         errors = errors_of(tree, counts | sums)
-        known = [exp.null()] * 3 if errors is None else [errors.stderr, errors.low, errors.high]
+        errors_there = [exp.null()] * 3 if errors is None else [errors.stderr, errors.low, errors.high]
         alone = len({column.name for column in tree.find_all(exp.Column) if is_answer(column)}) == 1
         suffixes = ("", "_low", "_high") if alone else ("",)  # widths that are added are those of the noise
         floored = {f"a{n}{suffix}" for n in counts for suffix in suffixes} if non_negative else set()
@@ -193,7 +193,7 @@ class Result:
 
         return [
             exp.TryCast(this=exp.Anonymous(this="try", expressions=[part.transform(shown)]), to=to)
-            for part, to in zip((tree, *known), (kind, *(data_type("DOUBLE"),) * 3), strict=True)
+            for part, to in zip((tree, *errors_there), (kind, *(data_type("DOUBLE"),) * 3), strict=True)
         ]
 
     @property
@@ -323,10 +323,10 @@ def _described(empty: Empty, select: exp.Select) -> list[tuple[str, str]]:
 
 def _described_text(empty: Empty, text: str) -> list[tuple[str, str]]:
     try:
-        found = empty.execute(f"DESCRIBE {text}").fetchall()
+        described_rows = empty.execute(f"DESCRIBE {text}").fetchall()
     except duckdb.Error as error:  # no private row is there, so its text may be shown
         raise refused(error) from None
-    return [(row[0], row[1]) for row in found]
+    return [(row[0], row[1]) for row in described_rows]
 
 
 def _columns(empty: Empty, source: Source, query: Query) -> tuple[tuple[str, str], ...]:
@@ -378,14 +378,14 @@ def _nothing(source: Source, trees: Sequence[exp.Expr]) -> exp.Subquery:
 
 def _value_types(evaluated: Evaluated) -> list[str]:
     """The type in which the answers of each aggregate are stored."""
-    found = []
+    types = []
     for measured in evaluated.measured:
         scale = steps_of_ten(evaluated.units[measured.weights[0]])
         if measured.kind not in ("count", "units", "sum") or scale is None:
-            found.append("DOUBLE")
+            types.append("DOUBLE")
         else:
-            found.append("BIGINT" if scale == 0 else f"DECIMAL(38, {scale})")
-    return found
+            types.append("BIGINT" if scale == 0 else f"DECIMAL(38, {scale})")
+    return types
 
 
 def steps_of_ten(unit: Fraction) -> int | None:

@@ -66,9 +66,9 @@ def role_codes(source: Source, domain: Domain, link: Link) -> dict[Role, Allowed
     """
     if not link.roles:
         return {}
-    found = {role: _role_codes(source, domain, role) for role in link.roles}
+    codes_by_role = {role: _role_codes(source, domain, role) for role in link.roles}
     _check_apart(source, domain, link)
-    return found
+    return codes_by_role
 
 
 def allowed_of_role(
@@ -79,7 +79,9 @@ def allowed_of_role(
     Raises:
         InvalidArgument: see `find_allowed`, but in the words of roles.
     """
-    own = [_constraint(source, one, has=one == role) for one in link.roles if role in (None, one)]
+    own = [
+        _constraint(source, role_here, has=role_here == role) for role_here in link.roles if role in (None, role_here)
+    ]
     try:
         parts = find_allowed(source, domain, [*constraints, *own])
     except InvalidArgument as error:
@@ -92,17 +94,19 @@ def allowed_of_role(
 def _tied(domain: Domain, constraints: Sequence[Constraint], own: Sequence[Constraint]) -> list[Constraint]:
     """What roles say, and after it the constraints that belong together with it."""
     parts = components([*applicable_in(domain, constraints), *own])
-    return [*own, *(one for part in parts if {*part} & {*own} for one in part if one not in own)]
+    return [*own, *(constraint for part in parts if {*part} & {*own} for constraint in part if constraint not in own)]
 
 
 def _not_allowed(source: Source, link: Link, role: Role | None, facts: Sequence[Constraint], reason: str) -> str:
     """Why rows of a role, or those without one, cannot be drawn, and what helps; without the SQL that is made of it."""
-    listed = ", ".join(f"{one.name!r} ({one.where})" for one in link.roles if role in (None, one))
+    listed = ", ".join(
+        f"{role_here.name!r} ({role_here.where})" for role_here in link.roles if role in (None, role_here)
+    )
     who = f"rows of {source.name!r} {'without' if role is None else 'with'} the role {listed}"
     helps = f"correct the domain, or take the link back with db.unprotect({source.name!r}, reason) and link anew"
     if not facts:
         return f"{who} have no declared value: {helps}"
-    stated = " and ".join(repr(one.predicate) for one in facts)
+    stated = " and ".join(repr(fact.predicate) for fact in facts)
     text = facts[0].predicate.replace("'", "''")
     back = f"take a constraint back: CALL dp_constraint('{source.name}', '{text}', remove := true)"
     return f"{who}, and the constraints {stated}, together {reason or 'allow no declared value'}: {helps}, or {back}"
@@ -155,13 +159,13 @@ def _role_codes(source: Source, domain: Domain, role: Role) -> Allowed:
             f"role {role.name!r} of {source.name!r}: {role.where} is not the same for all values in the bin {where}; "
             "declare an edge where it changes: CALL dp_domain(…, edges := […])"
         )
-    kept = np.flatnonzero(true)
-    if not len(kept):
+    places = np.flatnonzero(true)
+    if not len(places):
         raise InvalidArgument(
             f"role {role.name!r} of {source.name!r}: {role.where} is true of no declared value; correct the domain, or "
             "take the link back with db.unprotect(table, reason) and link the table anew"
         )
-    able = np.stack(np.unravel_index(kept, shape), axis=1).astype(np.int64)
+    able = np.stack(np.unravel_index(places, shape), axis=1).astype(np.int64)
     able.flags.writeable = False
     names = tuple(attribute.name for attribute in attributes)
     return Allowed(names, names, (role.where,), able, np.zeros(able.shape))
@@ -220,12 +224,12 @@ def _coarse(whole: Attribute, fine: Attribute) -> Codes:
 
 def _check_apart(source: Source, domain: Domain, link: Link) -> None:
     """Refuse roles that one value has both of, and those that leave no value to other rows."""
-    for place, one in enumerate(link.roles):
+    for place, first in enumerate(link.roles):
         for other in link.roles[:place]:
-            if _allows(source, domain, [_constraint(source, role, has=True) for role in (one, other)]):
+            if _allows(source, domain, [_constraint(source, role, has=True) for role in (first, other)]):
                 raise InvalidArgument(
-                    f"roles {other.name!r} and {one.name!r} of {source.name!r} are both true of some values: a row has "
-                    "one role at most, so say predicates that exclude each other"
+                    f"roles {other.name!r} and {first.name!r} of {source.name!r} are both true of some values: a row "
+                    "has one role at most, so say predicates that exclude each other"
                 )
     if not _allows(source, domain.inner, [_constraint(source, role, has=False) for role in link.roles]):
         raise InvalidArgument(

@@ -124,12 +124,12 @@ class RuledRows:
             for link in self.tree.links
             if any(step.parent == stage.table for step in self.tree.path(link.child))
         ]
-        found = []
-        for other in [*after, *(one for table in below for one in stages_of(self.tree, table))]:
+        stages = []
+        for other in [*after, *(stage_below for table in below for stage_below in stages_of(self.tree, table))]:
             rules = [rule for rule in self.of(other) if self._is_given(rule, stage)]
             if any(part.table == stage.table and part.role in (None, stage.role) for r in rules for part in r.given):
-                found.append((other, rules))
-        return found
+                stages.append((other, rules))
+        return stages
 
     def _is_given(self, rule: LinkRule, stage: Stage) -> bool:
         """Whether a rule is given no row that is drawn after a stage."""
@@ -233,17 +233,17 @@ class RuledRows:
             above: likewise.
         """
         given = [[self.given(part, table, above) for part in rule.given] for rule in rules]
-        found, left, start = np.full(len(above), -1), np.arange(len(above)), 0
+        firsts, left, start = np.full(len(above), -1), np.arange(len(above)), 0
         while len(left) and start < len(tuples[0]):
             count = min(len(tuples[0]) - start, max(1, _AT_ONCE // len(left)))
             some, holds = slice(start, start + count), np.ones(len(left) * count, bool)
             for rule, rows in zip(rules, given, strict=True):
-                holds &= self._tried(rule, names, tuples, some, [one[left] for one in rows], len(left))
+                holds &= self._tried(rule, names, tuples, some, [codes_above[left] for codes_above in rows], len(left))
             each = holds.reshape(len(left), count)
             fits = each.any(axis=1)
-            found[left[fits]] = start + each[fits].argmax(axis=1)
+            firsts[left[fits]] = start + each[fits].argmax(axis=1)
             left, start = left[~fits], start + count
-        return found
+        return firsts
 
     def _tried(
         self,
@@ -268,11 +268,11 @@ class RuledRows:
 
     def tied(self, stage: Stage, names: Sequence[str]) -> list[str]:
         """Columns, and those that facts about one row tie to them."""
-        found = {*names}
+        tied_names = {*names}
         for part in self.allowed[stage.table].get(stage.role, ()):
-            if not found.isdisjoint(part.clique):  # parts share no column
-                found |= {*part.clique}
-        return sorted(found)
+            if not tied_names.isdisjoint(part.clique):  # parts share no column
+                tied_names |= {*part.clique}
+        return sorted(tied_names)
 
     def tuples(self, stage: Stage, names: Sequence[str], *, declared: bool = False) -> Tuples:
         """Values that rows of a stage can have, as codes and places in bins: declared ones first, or alone."""
@@ -308,10 +308,10 @@ class RuledRows:
 
     def broken(self) -> list[tuple[LinkRule, int, int]]:
         """Of each rule, how many rows it speaks of, and how many do not obey it."""
-        found = []
+        broken_rules = []
         for rule in self.rules:
             table = rule.subject.table
             spoken = [stage.number for stage in stages_of(self.tree, table) if rule.speaks_of(stage.role)]
             at = np.flatnonzero(np.isin(self.tables[table].role, spoken))
-            found.append((rule, len(at), int((~self.obeyed([rule], at)).sum())))
-        return found
+            broken_rules.append((rule, len(at), int((~self.obeyed([rule], at)).sum())))
+        return broken_rules

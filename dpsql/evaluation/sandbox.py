@@ -57,19 +57,19 @@ def empty_database() -> Iterator[Empty]:
     It is in a process of its own, which may die: see `dpsql.evaluation.workers`. Inside `one_empty_database` that of
     the steps before.
     """
-    kept: _Kept | None = getattr(_thread, "kept", None)
+    shared: _Shared | None = getattr(_thread, "shared", None)
     progress: Progress | None = getattr(_thread, "progress", None)
     with ExitStack() as own:
-        stack = own if kept is None else kept.stack
-        if kept is None or kept.empty is None:
+        stack = own if shared is None else shared.stack
+        if shared is None or shared.empty is None:
             worker = stack.enter_context(worker_of_thread(progress))
             with _watched(worker, progress):
                 empty = worker.open()
             stack.callback(_close, empty, progress)
-            if kept is not None:
-                kept.empty = empty
+            if shared is not None:
+                shared.empty = empty
         else:
-            empty = kept.empty
+            empty = shared.empty
         with _watched(empty.worker, progress):
             yield empty
 
@@ -135,7 +135,7 @@ def _watched(worker: Worker, progress: Progress | None) -> Iterator[None]:
 
 
 @dataclass
-class _Kept:
+class _Shared:
     """The database that the steps of one query share.
 
     Attributes:
@@ -150,15 +150,15 @@ class _Kept:
 @contextmanager
 def one_empty_database() -> Iterator[None]:
     """The steps of one query share an empty database, opened by the first that needs it: it takes 10 milliseconds."""
-    if getattr(_thread, "kept", None) is not None:  # inside another
+    if getattr(_thread, "shared", None) is not None:  # inside another
         yield
         return
     with ExitStack() as stack:
-        _thread.kept = _Kept(stack)
+        _thread.shared = _Shared(stack)
         try:
             yield
         finally:
-            _thread.kept = None
+            _thread.shared = None
 
 
 _thread: Final = threading.local()
@@ -166,7 +166,7 @@ _thread: Final = threading.local()
 
 def _forget() -> None:
     """In a process that was forked: a database that its parent had open is not its own."""
-    _thread.kept = _thread.used = None
+    _thread.shared = _thread.used = None
 
 
 if hasattr(os, "register_at_fork"):
@@ -229,16 +229,16 @@ def _plain_macros() -> frozenset[str]:
     )
     with duckdb.connect() as connection:
         definitions = dict(connection.execute(sql).fetchall())
-    known, before = _WRITTEN_ONLY | plain_functions(), 0
-    while len(known) > before:
-        before = len(known)
-        plain = (name for name, words in definitions.items() if _calls_only(words, known))
-        known = known.union(plain)
-    return known & callable_with(_TAKEN | T.SYNTAX | T.UNTRIED_IN_EXPRESSIONS) - plain_functions()
+    plain_words, before = _WRITTEN_ONLY | plain_functions(), 0
+    while len(plain_words) > before:
+        before = len(plain_words)
+        plain = (name for name, words in definitions.items() if _calls_only(words, plain_words))
+        plain_words = plain_words.union(plain)
+    return plain_words & callable_with(_TAKEN | T.SYNTAX | T.UNTRIED_IN_EXPRESSIONS) - plain_functions()
 
 
-def _calls_only(definition: str, known: frozenset[str]) -> bool:
-    return foreign_word(sqlglot.tokenize(definition, read="duckdb"), known) is None
+def _calls_only(definition: str, plain_words: frozenset[str]) -> bool:
+    return foreign_word(sqlglot.tokenize(definition, read="duckdb"), plain_words) is None
 
 
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -334,7 +334,7 @@ def _refuse_foreign(foreign: str | None, functions: str = "scalar functions") ->
         )
 
 
-def foreign_word(tokens: Sequence[Token], known: frozenset[str] | None = None) -> str | None:
+def foreign_word(tokens: Sequence[Token], plain_words: frozenset[str] | None = None) -> str | None:
     """A word that calls what may change from one moment to the next, or is not DuckDB's own; None if there is none."""
     plain = [token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) for token in tokens]
     called = set()
@@ -346,4 +346,6 @@ def foreign_word(tokens: Sequence[Token], known: frozenset[str] | None = None) -
         named = token.token_type is TokenType.IDENTIFIER or (plain[place] and word.replace("_", "a").isalnum())
         if calls and named and not word[0].isdigit() and not (plain[place] and word in _BEFORE_PARENTHESES):
             called.add(word)
-    return next((f"{word}(…)" for word in sorted(called - (plain_functions() if known is None else known))), None)
+    return next(
+        (f"{word}(…)" for word in sorted(called - (plain_functions() if plain_words is None else plain_words))), None
+    )

@@ -13,7 +13,7 @@ SUFFIXES: Final = ("", "_stderr", "_low", "_high")
 def with_errors(columns: Iterable[tuple[str, str, bool]]) -> list[tuple[str, str]]:
     """Names and types of columns, with those of their errors where they have some; none twice."""
     taken: set[str] = set()
-    found = []
+    listed = []
     for name, kind, noisy in columns:
         for suffix in SUFFIXES if noisy else ("",):
             unique, number = name + suffix, 0
@@ -21,5 +21,5 @@ def with_errors(columns: Iterable[tuple[str, str, bool]]) -> list[tuple[str, str
                 number += 1
                 unique = f"{name}_{number}{suffix}"
             taken.add(fold(unique))
-            found.append((unique, "DOUBLE" if suffix else kind))
-    return found
+            listed.append((unique, "DOUBLE" if suffix else kind))
+    return listed

@@ -60,10 +60,10 @@ class Lowered:
         bounds = (-np.inf, np.inf)
         if self.aggregate.kind == "ratio":
             over, under = numbers
-            found = _ratio_bounds(linear, over, under)
-            if found is not None:
+            ratio = _ratio_bounds(linear, over, under)
+            if ratio is not None:
                 unit = float(units[over] / units[under])
-                bounds = found[0] * unit, found[1] * unit
+                bounds = ratio[0] * unit, ratio[1] * unit
             elif self.spreads and linear.bounds(under)[0] >= 0:  # weights of a mean
                 bounds = self.spreads[0].low, self.spreads[0].high
         return Measured(self.aggregate.kind, tuple(numbers), self.spreads, bounds, self.aggregate.share)
@@ -124,8 +124,8 @@ def _of_rows(aggregate: Aggregate) -> Aggregate:
 
 def _there(aggregate: Aggregate) -> tuple[exp.Expr, ...]:
     """The filters of a statistic, which leaves out rows where what it is of is NULL."""
-    found = [is_there(tree) for tree in (aggregate.argument, aggregate.second) if tree is not None]
-    return (*aggregate.filters, *(tree for tree in found if not (isinstance(tree, exp.Boolean) and tree.this)))
+    conditions = [is_there(tree) for tree in (aggregate.argument, aggregate.second) if tree is not None]
+    return (*aggregate.filters, *(tree for tree in conditions if not (isinstance(tree, exp.Boolean) and tree.this)))
 
 
 def _centred(tree: exp.Expr, spread: Spread) -> exp.Expr:
@@ -133,8 +133,8 @@ def _centred(tree: exp.Expr, spread: Spread) -> exp.Expr:
     return exp.Sub(this=number, expression=double(spread.centre))
 
 
-def _times(one: exp.Expr, two: exp.Expr) -> exp.Expr:
-    return exp.Mul(this=exp.Paren(this=one.copy()), expression=exp.Paren(this=two.copy()))
+def _times(first: exp.Expr, two: exp.Expr) -> exp.Expr:
+    return exp.Mul(this=exp.Paren(this=first.copy()), expression=exp.Paren(this=two.copy()))
 
 
 def _squared(side: exp.Expr, spread: Spread) -> exp.Expr:
@@ -158,10 +158,10 @@ def _averaged(ratio: Aggregate) -> exp.Expr | None:
         left.pop(place)
     if not left:
         return None
-    found = left[0].copy()
+    product = left[0].copy()
     for factor in left[1:]:
-        found = exp.Mul(this=found, expression=factor.copy())
-    return found
+        product = exp.Mul(this=product, expression=factor.copy())
+    return product
 
 
 def _with_zero(ratio: Aggregate, ends: tuple[float, float], domain: Domain) -> tuple[float, float]:

@@ -76,25 +76,25 @@ class Arguments:
         self, argument: exp.Expr, columns: Mapping[str, Attribute]
     ) -> tuple[tuple[tuple[str, Formula], ...], exp.Expr | None]:
         """The formulas in the branches of a CASE, and the CASE of their numbers from 1 on; none if it is none."""
-        found: dict[tuple[str, Formula], int] = {}
+        numbers: dict[tuple[str, Formula], int] = {}
 
         def number_of(tree: exp.Expr) -> int | None:
             branch = self._branch(tree, columns)
-            return None if branch is None else found.setdefault(branch, len(found) + 1)
+            return None if branch is None else numbers.setdefault(branch, len(numbers) + 1)
 
         pick = numbered_case(argument, number_of)
-        if pick is None or len(found) > _MOST_BRANCHES:
+        if pick is None or len(numbers) > _MOST_BRANCHES:
             return (), None
         pick.meta[WRITTEN] = argument
-        return tuple(found), pick
+        return tuple(numbers), pick
 
     def _number(self, attribute: Attribute, tree: exp.Expr) -> float | None:
         """A constant of a formula, in the type of its column if that is FLOAT."""
         typed: exp.Expr = exp.Paren(this=tree.copy())
         for kind in (attribute.type, "DOUBLE") if attribute.is_float else ("DOUBLE",):
             typed = exp.cast(typed, kind, dialect="duckdb")
-        found = self._asked(exp.select(typed))[0][0]
-        return None if found is None else float(found)
+        answer = self._rows_of(exp.select(typed))[0][0]
+        return None if answer is None else float(answer)
 
     def _kind(self, argument: exp.Expr) -> str:
         """The type of an argument."""
@@ -104,9 +104,9 @@ class Arguments:
             for name in columns_read(argument)
         ]
         select = exp.select(exp.func("typeof", exp.Paren(this=argument.copy()), dialect="duckdb"))
-        return str(self._asked(select.from_(exp.select(*nulls).subquery("dpsql_typed")))[0][0])
+        return str(self._rows_of(select.from_(exp.select(*nulls).subquery("dpsql_typed")))[0][0])
 
-    def _asked(self, select: exp.Select) -> list[tuple[Any, ...]]:
+    def _rows_of(self, select: exp.Select) -> list[tuple[Any, ...]]:
         """The rows of a statement of constants."""
         try:
             return self._empty.execute(sql_of(select)).fetchall()

@@ -60,12 +60,12 @@ def weigh(source: Source, domain: Domain, query: Query, dimensions: Sequence[Loa
         DomainTooLarge: too many cells or groups.
     """
     source = as_read(source, domain)
-    found = []
+    families = []
     with database_for(query, dimensions) as empty:
         for keys in query.sets:
             for aggregate in query.aggregates:
-                found.append(_family(empty, source, domain, query, aggregate, [query.keys[key] for key in keys]))
-    return found
+                families.append(_family(empty, source, domain, query, aggregate, [query.keys[key] for key in keys]))
+    return families
 
 
 def _family(
@@ -101,40 +101,40 @@ def _family(
     groups, firsts = _groups(of_keys, means)
     weights, step = _whole(means, text)
     texts = iter(answers[f"v{n}"] for n in range(len(others)))
-    known = [values.labels(name) if name is not None else values.texts(next(texts)) for name in plain]
-    labels = [", ".join(key[cell] for key in known) for cell in firsts] if len(firsts) <= _MOST_LABELS else []
+    texts_of_keys = [values.labels(name) if name is not None else values.texts(next(texts)) for name in plain]
+    labels = [", ".join(key[cell] for key in texts_of_keys) for cell in firsts] if len(firsts) <= _MOST_LABELS else []
     return LinearFamily(clique, weights, groups, len(firsts), step, text, labels=tuple(labels))
 
 
 def _weights(answers: dict[str, Any], steps: dict[str, Fraction | None], filters: int, text: str) -> Floats:
     """The weight at each point; 0 where the argument is NULL or a filter does not hold."""
-    found = np.ma.filled(np.ma.asarray(answers["w0"]).astype(np.float64), 0.0) if "w0" in answers else np.ones(1)
-    found = found * float(steps.get("w0") or 1)
+    weights = np.ma.filled(np.ma.asarray(answers["w0"]).astype(np.float64), 0.0) if "w0" in answers else np.ones(1)
+    weights = weights * float(steps.get("w0") or 1)
     for number in range(filters):
-        found = found * np.asarray(answers[f"f{number}"]).astype(np.float64)
-    if not np.isfinite(found).all():
+        weights = weights * np.asarray(answers[f"f{number}"]).astype(np.float64)
+    if not np.isfinite(weights).all():
         raise InvalidQuery(
             f"query: {shorten(text)} is not finite for some values of the declared domain: leave them out with CASE or "
             "WHERE"
         )
-    return np.asarray(found, np.float64)
+    return np.asarray(weights, np.float64)
 
 
 def _groups(keys: Sequence[Integers], means: Floats) -> tuple[Integers, Integers]:
     """The number of each cell's group, and a cell of each group that has a weight."""
     groups = np.zeros(len(means), np.int64)
-    kept = np.flatnonzero(means)
-    if not keys or not len(kept):
-        return groups, kept[:1] if len(kept) else np.zeros(1, np.int64)
-    _, firsts, inverse = np.unique(np.stack(keys)[:, kept], axis=1, return_index=True, return_inverse=True)
-    groups[kept] = inverse.ravel()
+    places = np.flatnonzero(means)
+    if not keys or not len(places):
+        return groups, places[:1] if len(places) else np.zeros(1, np.int64)
+    _, firsts, inverse = np.unique(np.stack(keys)[:, places], axis=1, return_index=True, return_inverse=True)
+    groups[places] = inverse.ravel()
     count = len(firsts)
     if count > _MOST_GROUPS:
         raise DomainTooLarge(
             f"query: the declared domain has {count} groups, more than {_MOST_GROUPS}: group by fewer or coarser "
             "columns"
         )
-    return groups, kept[firsts]
+    return groups, places[firsts]
 
 
 def _whole(means: Floats, text: str) -> tuple[Integers, Fraction]:
@@ -213,24 +213,24 @@ class _Values:
     def codes(self, name: str) -> Integers:
         """The code that each cell has in a column; what is outside the domain has that of NULL, as synthetic rows."""
         place = self.names.index(name)
-        found = np.unravel_index(np.arange(math.prod(self._shape)), self._shape)[place].astype(np.int64)
+        codes = np.unravel_index(np.arange(math.prod(self._shape)), self._shape)[place].astype(np.int64)
         attribute = self.attributes[place]
         if attribute.outside_code is not None and attribute.null_code is not None:
-            found = np.where(found == attribute.outside_code, attribute.null_code, found)
-        return np.asarray(found, np.int64)
+            codes = np.where(codes == attribute.outside_code, attribute.null_code, codes)
+        return np.asarray(codes, np.int64)
 
     def labels(self, name: str) -> list[str]:
         """The label of each cell in a column, as synthetic rows tell them apart."""
         attribute = self.attributes[self.names.index(name)]
-        known = attribute.labels()
-        return [f"{name} = {known[code]}" for code in self.codes(name)]
+        labels = attribute.labels()
+        return [f"{name} = {labels[code]}" for code in self.codes(name)]
 
     def texts(self, values: Any) -> list[str]:
         """The text of a key in each cell."""
-        found: npt.NDArray[Any] = np.ma.filled(np.ma.asarray(values, object), "NULL")
+        texts: npt.NDArray[Any] = np.ma.filled(np.ma.asarray(values, object), "NULL")
         first = np.zeros(math.prod(self._shape), np.int64)
         first[self.cells[::-1]] = np.arange(len(self.cells))[::-1]
-        return [str(text) for text in found[first]]
+        return [str(text) for text in texts[first]]
 
     def constant(self, values: Integers, tree: exp.Expr) -> Integers:
         """The value of each cell.

@@ -26,7 +26,7 @@ class Weight:
 
 def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[Weight], list[tuple[int, ...]]]:
     """The distinct weights of some aggregates, and for each aggregate which it is made of: one, or sum and count."""
-    found: dict[Weight, int] = {}
+    numbers: dict[Weight, int] = {}
     made_of = []
     for aggregate in aggregates:
         parts = []
@@ -41,5 +41,5 @@ def weights_of(aggregates: Sequence[Aggregate]) -> tuple[list[Weight], list[tupl
             parts.append(Weight(None, aggregate.filters, aggregate.kind == "units"))
         if aggregate.kind == "histogram":
             parts.append(Weight(aggregate.argument, aggregate.filters, histogram=True))
-        made_of.append(tuple(found.setdefault(part, len(found)) for part in parts))
-    return list(found), made_of
+        made_of.append(tuple(numbers.setdefault(part, len(numbers)) for part in parts))
+    return list(numbers), made_of

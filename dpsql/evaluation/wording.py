@@ -51,8 +51,8 @@ def check_written(empty: Empty, written: Sequence[tuple[exp.Expr, str]], rows: e
         kinds = [exp.Anonymous(this="typeof", expressions=[side.copy()]) for side in (ours, theirs)]
         both = exp.And(this=exp.Paren(this=alike), expression=exp.EQ(this=kinds[0], expression=kinds[1]))
         same.append(exp.Anonymous(this="bool_and", expressions=[both]))
-    (found,) = empty.execute(sql_of(exp.select(*same).from_(rows))).fetchall()
-    for (_, words), is_same in zip(written, found, strict=True):
+    (truths,) = empty.execute(sql_of(exp.select(*same).from_(rows))).fetchall()
+    for (_, words), is_same in zip(written, truths, strict=True):
         if is_same is False:
             raise InvalidQuery(
                 f"query: {shorten(words)} would be evaluated as something else than DuckDB takes it for: say it more "

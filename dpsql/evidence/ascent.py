@@ -27,12 +27,12 @@ _DEVIATIONS: Final = 2.0
 def with_orders(unit_row: UnitRow, allowed: Sequence[Allowed]) -> list[Allowed]:
     """What is allowed of units' rows, and that rows in order rise, where no other fact has their columns."""
     tied = {name for part in allowed for name in part.clique}
-    found = list(allowed)
+    parts = list(allowed)
     for pair in unit_row.orders.values():
         part = ascending(unit_row.domain, *pair)
         if part is not None and tied.isdisjoint(pair):
-            found.append(part)
-    return found
+            parts.append(part)
+    return parts
 
 
 def orders(
@@ -72,11 +72,16 @@ def is_strict(domain: Domain, earlier: str, later: str, measured: Sequence[Measu
     """Whether noisy counts show no pair of rows with equal codes of the order column; not where none was counted."""
     regular = domain.by_name[earlier].regular
     equal, weight = 0.0, 0.0
-    for one in measured:
-        if one.cells is None and one.least is None and one.linear is None and {earlier, later} <= {*one.clique}:
-            places = one.clique.index(earlier), one.clique.index(later)
-            table = np.moveaxis(one.values.reshape(one.shape), places, (0, 1))
+    for measurement in measured:
+        if (
+            measurement.cells is None
+            and measurement.least is None
+            and measurement.linear is None
+            and {earlier, later} <= {*measurement.clique}
+        ):
+            places = measurement.clique.index(earlier), measurement.clique.index(later)
+            table = np.moveaxis(measurement.values.reshape(measurement.shape), places, (0, 1))
             cells = table[np.arange(regular), np.arange(regular)]
-            share = 1 / max(float(one.variance) * cells.size, 1e-9)
+            share = 1 / max(float(measurement.variance) * cells.size, 1e-9)
             equal, weight = equal + share * float(cells.sum()), weight + share
     return weight > 0 and equal / weight <= _DEVIATIONS / math.sqrt(weight)

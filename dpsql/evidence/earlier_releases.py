@@ -47,9 +47,9 @@ def usable(
     """
     if not consistent(measured, earlier):
         return []
-    known = set(domain.names)
-    found = [m for m in earlier if m.clique and set(m.clique) <= known and len(m.values) <= max_cells]
-    return found if room is None else _within(found, measured, room)
+    names = set(domain.names)
+    measured_before = [m for m in earlier if m.clique and set(m.clique) <= names and len(m.values) <= max_cells]
+    return measured_before if room is None else _within(measured_before, measured, room)
 
 
 def reused(earlier: Sequence[Measurement]) -> dict[str, int]:
@@ -59,25 +59,25 @@ def reused(earlier: Sequence[Measurement]) -> dict[str, int]:
 
 def _within(earlier: Sequence[Measurement], measured: Sequence[Measurement], room: int) -> list[Measurement]:
     held = {m.clique for m in measured}
-    cells, kept = sum(len(m.values) for m in measured), []
+    cells, measurements = sum(len(m.values) for m in measured), []
     for other in sorted(earlier, key=lambda m: m.variance):
         more = 0 if other.clique in held else len(other.values)
         if cells + more <= room or not more:
             cells += more
             held.add(other.clique)
-            kept.append(other)
-    return kept
+            measurements.append(other)
+    return measurements
 
 
 def light(domain: Domain, measured: Sequence[Measurement], earlier: Sequence[Measurement]) -> list[Measurement]:
     """Those earlier measurements that one least-squares estimate holds beside this release's, the least noisy first."""
-    room, kept = MOST_ADDED - additions(domain, (m.clique for m in measured)), []
+    room, lighter = MOST_ADDED - additions(domain, (m.clique for m in measured)), []
     for other in sorted(earlier, key=lambda m: m.variance):
         more = additions(domain, [other.clique])
         if more <= room:
             room -= more
-            kept.append(other)
-    return kept
+            lighter.append(other)
+    return lighter
 
 
 def precise(earlier: Sequence[Measurement], total: float) -> list[Measurement]:

@@ -36,7 +36,7 @@ _OF_A_CELL: Final = 4.0
 
 
 @dataclass(frozen=True)
-class Known:
+class SideFacts:
     """What a fit knows beside measurements.
 
     Attributes:
@@ -90,15 +90,15 @@ class Occupied:
 
     def _part(self, measured: Measurement) -> Measurement:
         if (family := measured.linear) is not None:
-            kept, shape = self.places(family.clique), self.full.shape(family.clique)
-            weights, groups = (array.reshape(shape)[kept].ravel() for array in (family.weights, family.groups))
+            places, shape = self.places(family.clique), self.full.shape(family.clique)
+            weights, groups = (array.reshape(shape)[places].ravel() for array in (family.weights, family.groups))
             return replace(measured, linear=family.of_cells(weights, groups))
         values = measured.values.reshape(measured.shape)[self.places(measured.clique)]
         return replace(measured, shape=values.shape, values=values.ravel())
 
-    def known(self, prior: Prior | None, allowed: Sequence[Allowed] = ()) -> Known:
+    def side_facts(self, prior: Prior | None, allowed: Sequence[Allowed] = ()) -> SideFacts:
         """What a fit of the smaller domain knows: a prior and constraints in the codes that are left."""
-        return Known(self.domain, self._prior(prior), tuple(self.inside(part) for part in allowed if part.clique))
+        return SideFacts(self.domain, self._prior(prior), tuple(self.inside(part) for part in allowed if part.clique))
 
     def inside(self, part: Allowed) -> Allowed:
         """What a constraint allows of the smaller domain.
@@ -106,34 +106,34 @@ class Occupied:
         Raises:
             DpsqlError: nothing.
         """
-        columns, kept = [], np.ones(len(part.codes), bool)
+        columns, mask = [], np.ones(len(part.codes), bool)
         for place, name in enumerate(part.clique):
             codes = self.codes[name]
             small = np.searchsorted(codes, part.codes[:, place])
             columns.append(np.minimum(small, len(codes) - 1))
-            kept &= codes[columns[-1]] == part.codes[:, place]
-        if part.clique and not kept.any():
+            mask &= codes[columns[-1]] == part.codes[:, place]
+        if part.clique and not mask.any():
             raise DpsqlError(
                 f"{' and '.join(map(repr, part.predicates))} allows only NULL or values outside the domain of "
                 f"{', '.join(part.clique)}, of which the noisy counts show none: take it back with "
                 "dp_constraint(…, remove := true); then the same call completes the release, free"
             )
-        codes = np.stack(columns, axis=1)[kept] if columns else part.codes
-        return replace(part, codes=codes, places=part.places[kept] if columns else part.places)
+        codes = np.stack(columns, axis=1)[mask] if columns else part.codes
+        return replace(part, codes=codes, places=part.places[mask] if columns else part.places)
 
     def _prior(self, prior: Prior | None) -> Prior | None:
         if prior is None or self.is_all:
             return prior
-        columns, kept = [], np.ones(len(prior.codes), bool)
+        columns, mask = [], np.ones(len(prior.codes), bool)
         for place, name in enumerate(prior.names):
             codes = self.codes[name]
             left, renumbered = np.zeros((2, self.full.size((name,))), np.int64)
             left[codes], renumbered[codes] = 1, np.arange(len(codes))
             columns.append(renumbered[prior.codes[:, place]])
-            kept &= left[prior.codes[:, place]] == 1
-        if not kept.any():
+            mask &= left[prior.codes[:, place]] == 1
+        if not mask.any():
             return None
-        return Prior(prior.names, np.stack(columns, axis=1)[kept], prior.weights[kept])
+        return Prior(prior.names, np.stack(columns, axis=1)[mask], prior.weights[mask])
 
     def model(self, model: Model) -> Model:
         """A model of the smaller domain as one of the full."""
@@ -141,20 +141,20 @@ class Occupied:
 
     def restricted(self, allowed: Sequence[Allowed]) -> list[Allowed]:
         """Constraints with those that no row has a code that is left out: for a model of the full domain."""
-        found = [self._without(part) for part in allowed]
+        parts = [self._without(part) for part in allowed]
         tied = {name for part in allowed for name in part.clique}
         for attribute in self.full:
-            codes, one = self.codes[attribute.name], (attribute.name,)
+            codes, names = self.codes[attribute.name], (attribute.name,)
             if len(codes) < attribute.size and attribute.name not in tied:
-                found.append(Allowed(one, one, (), codes[:, None], np.zeros((len(codes), 1))))
-        return found
+                parts.append(Allowed(names, names, (), codes[:, None], np.zeros((len(codes), 1))))
+        return parts
 
     def _without(self, part: Allowed) -> Allowed:
         """A constraint without the tuples that have such a code, unless it allows nothing else."""
-        kept = np.ones(len(part.codes), bool)
+        mask = np.ones(len(part.codes), bool)
         for place, name in enumerate(part.clique):
-            kept &= np.isin(part.codes[:, place], self.codes[name])
-        return replace(part, codes=part.codes[kept], places=part.places[kept]) if kept.any() else part
+            mask &= np.isin(part.codes[:, place], self.codes[name])
+        return replace(part, codes=part.codes[mask], places=part.places[mask]) if mask.any() else part
 
 
 def _codes(whole: Attribute, part: Attribute) -> list[int]:
@@ -175,12 +175,12 @@ def occupied(domain: Domain, measured: Sequence[Measurement]) -> Occupied:
         domain: that was measured.
         measured: noisy answers to marginals or cells.
     """
-    known = [m for m in measured if m.least is None and m.clique and m.variance > 0]
-    whole = [m for m in known if m.cells is None]
+    noisy_marginals = [m for m in measured if m.least is None and m.clique and m.variance > 0]
+    whole = [m for m in noisy_marginals if m.cells is None]
     total = _total(whole)
     attributes, outside = [], {}
     for attribute in domain:
-        mine = [m for m in known if attribute.name in m.clique]
+        mine = [m for m in noisy_marginals if attribute.name in m.clique]
         codes = attribute.null_code, attribute.outside_code
         by_code = None if codes == (None, None) else RowsByCode.of(attribute.name, mine)
         nulls, others = (_held(mine, by_code, attribute.name, code) for code in codes)

@@ -52,20 +52,20 @@ def reach_report(
     """
     worst, far = (0.0, ""), (0.0, "")
     for clique, several in _by_clique(measured).items():
-        inside, found = np.zeros(support.size(clique), bool), answers(clique)
+        inside, prior_answers = np.zeros(support.size(clique), bool), answers(clique)
         inside[packed(codes, support.names, support, clique)] = True
         missing = gap = variance = noise = 0.0
         seen = np.zeros(len(inside), bool)  # a cell that was measured twice counts once
-        for one in several:
-            cells = np.arange(len(inside)) if one.cells is None else np.array(one.cells)
+        for target in several:
+            cells = np.arange(len(inside)) if target.cells is None else np.array(target.cells)
             fresh = ~seen[cells]
-            cells, values = cells[fresh], one.values[fresh]
+            cells, values = cells[fresh], target.values[fresh]
             seen[cells] = True
             reached, count = inside[cells], len(cells)
             missing += float(values[~reached].sum())
-            variance += one.variance * float((~reached).sum())
-            gap += float(np.abs(total * found[cells] - values).sum())
-            noise += one.stddev * (math.sqrt(2 / math.pi) * count + _DEVIATIONS * _SPREAD * math.sqrt(count))
+            variance += target.variance * float((~reached).sum())
+            gap += float(np.abs(total * prior_answers[cells] - values).sum())
+            noise += target.stddev * (math.sqrt(2 / math.pi) * count + _DEVIATIONS * _SPREAD * math.sqrt(count))
         named = ", ".join(clique)
         if missing > max(_DEVIATIONS * math.sqrt(variance), _LEAST * total):
             worst = max(worst, (min(1.0, missing / total), named))
@@ -75,10 +75,10 @@ def reach_report(
 
 
 def _by_clique(measured: Iterable[Target]) -> dict[Clique, list[Target]]:
-    found: dict[Clique, list[Target]] = {}
-    for one in measured:
-        found.setdefault(one.clique, []).append(one)
-    return found
+    by_clique: dict[Clique, list[Target]] = {}
+    for target in measured:
+        by_clique.setdefault(target.clique, []).append(target)
+    return by_clique
 
 
 def _words(worst: tuple[float, str], far: tuple[float, str], mend: str) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def missing_values(prior: Prior, domain: Domain) -> dict[str, list[str]]:
     >>> missing_values(Prior(("a",), np.array([[1]]), np.array([3.0])), domain)
     {'a': ['x', 'z']}
     """
-    found = {}
+    lacking_by_column = {}
     for place, name in enumerate(prior.names):
         attribute = domain.by_name[name]
         lacking = sorted(set(range(attribute.regular)) - set(prior.codes[:, place].tolist()))
         if lacking:
-            found[name] = [_label(attribute, code) for code in lacking]
-    return found
+            lacking_by_column[name] = [_label(attribute, code) for code in lacking]
+    return lacking_by_column
 
 
 def _label(attribute: Attribute, code: int) -> str:
@@ -136,15 +136,15 @@ def reach_words(prior: Prior, domain: Domain, cliques: Sequence[Clique], mend: s
     cells = sum(domain.inner.size(clique) for clique in covered)
     reached = sum(len(np.unique(packed(prior.codes, prior.names, domain, clique))) for clique in covered)
     rows = len(prior.codes)
-    said = [f"the prior has {rows} different row{'s' if rows > 1 else ''}"]
+    sentences = [f"the prior has {rows} different row{'s' if rows > 1 else ''}"]
     if cells:
-        said[0] += f", in {reached} of the {cells} cells of the workload"
+        sentences[0] += f", in {reached} of the {cells} cells of the workload"
     lacking = missing_values(prior, domain)
     if lacking:
         listed = [f"{name} = {_some(values)}" for name, values in list(lacking.items())[:_NAMED]]
         listed += [f"values of {len(lacking) - _NAMED} more columns"] if len(lacking) > _NAMED else []
-        said.append(f"the prior has no row with {'; '.join(listed)}: {mend}")
-    return said
+        sentences.append(f"the prior has no row with {'; '.join(listed)}: {mend}")
+    return sentences
 
 
 def _some(words: Sequence[str]) -> str:

@@ -51,7 +51,7 @@ import numpy.typing as npt
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
-from dpsql.evidence.occupied import Known
+from dpsql.evidence.occupied import SideFacts
 from dpsql.fitting.least_squares import Estimate, centred, least_squares, subsets
 from dpsql.fitting.relaxed.settings import Fit, Settings
 from dpsql.fitting.relaxed.table import RelaxedTable
@@ -106,7 +106,7 @@ class _Gap:
 
 
 def fit_with_prior(
-    facts: Known,
+    facts: SideFacts,
     cliques: Sequence[Clique],
     measured: Sequence[Target],
     alone: Fitting,
@@ -137,7 +137,7 @@ def fit_with_prior(
 
 
 def fit_marginals_with_prior(
-    facts: Known,
+    facts: SideFacts,
     workload: Workload,
     measured: Sequence[Target],
     total: float,
@@ -181,10 +181,14 @@ class _WithPrior:
         compared = [m for m in second if len(m.clique) <= _MOST_COLUMNS]
         estimate = least_squares(self.domain, compared)
         split_up = [subsets(clique)[1:] for clique in wanted if len(clique) <= _MOST_COLUMNS]
-        parts = dict.fromkeys(part for found in split_up for part in found if self.prior.covers(part))
+        parts = dict.fromkeys(part for pieces in split_up for part in pieces if self.prior.covers(part))
         gaps = {part: self._gap(model, estimate, part) for part in parts}
         shares, around = _shares(gaps)
-        report = {"prior_shares": {str(order): [round(float(x), 3) for x in found] for order, found in around.items()}}
+        report = {
+            "prior_shares": {
+                str(order): [round(float(x), 3) for x in shares_of_order] for order, shares_of_order in around.items()
+            }
+        }
         before, gain = (sum(gap.moment(shares[u], k) for u, gap in gaps.items()) for k in (1, 2))
         if all(gap.noisy is not None for gap in gaps.values()) and gain <= _SPLIT**2 / (1 + _SPLIT**2) * before:
             return alone(measured), {**report, "prior_left_out": True}
@@ -254,8 +258,8 @@ def split(measured: Sequence[Target], seed: int) -> tuple[list[Target], list[Tar
     first, second = list[Target](), list[Target]()
     for m in measured:
         noise = generator.normal(0.0, math.sqrt(m.variance), len(m.values))
-        for kept, factor in ((first, _SPLIT), (second, -1 / _SPLIT)):
-            kept.append(replace(m, values=m.values + factor * noise, variance=m.variance * (1 + factor**2)))
+        for half, factor in ((first, _SPLIT), (second, -1 / _SPLIT)):
+            half.append(replace(m, values=m.values + factor * noise, variance=m.variance * (1 + factor**2)))
     return first, second
 
 
@@ -265,30 +269,30 @@ def _shares(gaps: dict[Clique, _Gap]) -> tuple[dict[Clique, Floats], dict[int, F
     around: dict[int, Floats] = {}
     for order in sorted({len(part) for part in gaps}):
         of_order = {part: gap for part, gap in gaps.items() if len(part) == order}
-        along, known = np.zeros((2, len(of_order), _CLASSES))
+        along, precision_sums = np.zeros((2, len(of_order), _CLASSES))
         for row, gap in enumerate(of_order.values()):
             if gap.noisy is not None:
                 along[row] = gap.precision * np.bincount(gap.classes, gap.noisy * gap.public, _CLASSES)
-                known[row] = gap.precision * np.bincount(gap.classes, gap.public**2, _CLASSES)
-        single = np.divide(along, known, out=np.zeros_like(along), where=known > 0)
-        weights = known / (1 + _SPREAD**2 * known)
+                precision_sums[row] = gap.precision * np.bincount(gap.classes, gap.public**2, _CLASSES)
+        single = np.divide(along, precision_sums, out=np.zeros_like(along), where=precision_sums > 0)
+        weights = precision_sums / (1 + _SPREAD**2 * precision_sums)
         below = around[order - 1] if order > 2 else np.ones(_CLASSES)
         mean = (below / _UNKNOWN**2 + (weights * single).sum(axis=0)) / (1 / _UNKNOWN**2 + weights.sum(axis=0))
         around[order] = np.clip(mean, 0.0, 1.0)
-        posterior = (around[order] / _SPREAD**2 + along) / (1 / _SPREAD**2 + known)
+        posterior = (around[order] / _SPREAD**2 + along) / (1 / _SPREAD**2 + precision_sums)
         shares |= dict(zip(of_order, np.clip(posterior, 0.0, 1.0), strict=True))
     return shares, around
 
 
 def _left(gaps: dict[Clique, _Gap], shares: dict[Clique, Floats]) -> dict[Clique, float]:
     """About the squared error that is left in each part (rows²): that of an order, shared by its parts as noise is."""
-    found = {}
+    errors = {}
     for order in {len(part) for part in gaps}:
         of_order = {part: gap for part, gap in gaps.items() if len(part) == order}
-        known = {part: gap for part, gap in of_order.items() if gap.noisy is not None}
-        noise = sum(gap.noise for gap in known.values())
-        left = sum(gap.left(shares[part]) for part, gap in known.items())
+        noisy_gaps = {part: gap for part, gap in of_order.items() if gap.noisy is not None}
+        noise = sum(gap.noise for gap in noisy_gaps.values())
+        left = sum(gap.left(shares[part]) for part, gap in noisy_gaps.items())
         ratio = max(_SURE, left / noise) if noise else _SURE
         for part, gap in of_order.items():
-            found[part] = ratio * gap.noise if part in known else float(np.sum(gap.public**2))
-    return found
+            errors[part] = ratio * gap.noise if part in noisy_gaps else float(np.sum(gap.public**2))
+    return errors

@@ -47,14 +47,14 @@ class Merging:
     @staticmethod
     def of(domain: Domain, singles: Sequence[Target]) -> Merging:
         """By the noisy 1-way marginals."""
-        noisy = {one.clique: one for one in singles}
+        noisy = {target.clique: target for target in singles}
         attributes, places = [], {}
         for attribute in domain:
-            one = noisy[attribute.name,]
-            kept = one.values >= _DEVIATIONS * one.stddev
-            if int((~kept).sum()) <= 1:
-                kept[:] = True
-            places[attribute.name] = np.where(kept, np.cumsum(kept) - 1, int(kept.sum())).astype(np.int64)
+            single = noisy[attribute.name,]
+            mask = single.values >= _DEVIATIONS * single.stddev
+            if int((~mask).sum()) <= 1:
+                mask[:] = True
+            places[attribute.name] = np.where(mask, np.cumsum(mask) - 1, int(mask.sum())).astype(np.int64)
             values = tuple(map(str, range(int(places[attribute.name].max()) + 1)))
             attributes.append(Attribute(attribute.name, "VARCHAR", "values", values))
         return Merging(domain, Domain(tuple(attributes)), places)
@@ -62,30 +62,30 @@ class Merging:
     @property
     def merged(self) -> dict[str, int]:
         """How many values of which columns are one."""
-        found = {name: len(place) - int(place.max()) for name, place in self.places.items()}
-        return {name: count for name, count in found.items() if count > 1}
+        merged_counts = {name: len(place) - int(place.max()) for name, place in self.places.items()}
+        return {name: count for name, count in merged_counts.items() if count > 1}
 
     def sizes(self, clique: Clique) -> Floats:
         """How many cells of a marginal each cell of the smaller one stands for, flat."""
-        found = np.ones(1)
+        cell_counts = np.ones(1)
         for name in clique:
-            found = np.multiply.outer(found, np.bincount(self.places[name])).ravel()
-        return np.asarray(found, np.float64)
+            cell_counts = np.multiply.outer(cell_counts, np.bincount(self.places[name])).ravel()
+        return np.asarray(cell_counts, np.float64)
 
-    def target(self, one: Target) -> Target:
+    def target(self, target: Target) -> Target:
         """A marginal over the smaller domain; its variance is that of a cell that stands for one."""
-        table = one.values.reshape(one.shape)
-        for axis, name in enumerate(one.clique):
+        table = target.values.reshape(target.shape)
+        for axis, name in enumerate(target.clique):
             place, size = self.places[name], self.domain.size((name,))
             moved = np.moveaxis(table, axis, 0)
             summed = np.zeros((size, *moved.shape[1:]))
             np.add.at(summed, place, moved)
             table = np.moveaxis(summed, 0, axis)
-        return Target(one.clique, table.shape, table.ravel(), one.variance, one.rho)
+        return Target(target.clique, table.shape, table.ravel(), target.variance, target.rho)
 
     def precisions(self, targets: Sequence[Target]) -> list[Floats]:
         """How precise each cell of some targets is, of one that stands for one cell: 1/m for one of m."""
-        return [1 / self.sizes(one.clique) for one in targets]
+        return [1 / self.sizes(target.clique) for target in targets]
 
     def model(self, model: Model) -> Model:
         """A model of the smaller domain as one of the full."""

@@ -38,12 +38,12 @@ class RowsByCode:
             measured: noisy answers to marginals; those of single cells are left out.
         """
         sums, weight = np.zeros(1), 0.0
-        for one in measured:
-            if one.cells is not None or name not in one.clique:
+        for measurement in measured:
+            if measurement.cells is not None or name not in measurement.clique:
                 continue
-            by_code = np.moveaxis(one.values.reshape(one.shape), one.clique.index(name), 0)
+            by_code = np.moveaxis(measurement.values.reshape(measurement.shape), measurement.clique.index(name), 0)
             by_code = by_code.reshape(len(by_code), -1)
-            share = 1 / (float(one.variance) * by_code.shape[1])
+            share = 1 / (float(measurement.variance) * by_code.shape[1])
             sums = sums + share * by_code.sum(axis=1)
             weight += share
         return RowsByCode(sums / weight, weight) if weight else None

@@ -46,9 +46,9 @@ def keep_programs() -> Path | None:
         return None
     from dpsql.fitting.loading import jax
 
-    known = getattr(jax.config, "jax_compilation_cache_dir", None)
-    if known:
-        return Path(known)
+    set_folder = getattr(jax.config, "jax_compilation_cache_dir", None)
+    if set_folder:
+        return Path(set_folder)
     folder = platformdirs.user_cache_path("dpsql", appauthor=False) / "jax"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

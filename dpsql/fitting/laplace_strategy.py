@@ -51,13 +51,13 @@ def best_laplace_strategy(domain: Domain, workload: Sequence[Clique], candidates
     starts = [gaussian, np.array([float(c in wanted) for c in candidates]), np.ones(len(candidates))]
     from scipy.optimize import minimize  # takes half a second to import
 
-    found = []
+    optima = []
     for start in starts:
         begin = np.log(start + 1e-3 * max(1e-12, float(start.max())))
         end = minimize(value, begin, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
-        found.append((float(end.fun), np.asarray(end.x, np.float64)))
-    logs = min(found, key=lambda entry: entry[0])[1]
+        optima.append((float(end.fun), np.asarray(end.x, np.float64)))
+    logs = min(optima, key=lambda entry: entry[0])[1]
     shares = np.exp(logs - logs.max())
-    kept = np.where(shares >= _LEAST, shares, 0.0)
-    kept = kept if (precision @ kept**2 > 0).all() else shares
-    return np.asarray(kept / kept.sum())
+    cut_shares = np.where(shares >= _LEAST, shares, 0.0)
+    cut_shares = cut_shares if (precision @ cut_shares**2 > 0).all() else shares
+    return np.asarray(cut_shares / cut_shares.sum())

@@ -71,11 +71,11 @@ class LocalMarginals:
 
     def _of_largest_entropy(self, clique: Clique) -> Floats:
         """The table with the answers of its largest measured subsets."""
-        shape, known = self._domain.shape(clique), self._largest(clique)
+        shape, subsets = self._domain.shape(clique), self._largest(clique)
         table = np.full(shape, self.rows / self._domain.size(clique))
-        passes = 1 if sum(map(len, known)) == len(clique) else _PASSES  # parts without a common column need one
+        passes = 1 if sum(map(len, subsets)) == len(clique) else _PASSES  # parts without a common column need one
         for _ in range(passes):
-            for part in known:
+            for part in subsets:
                 others = tuple(axis for axis, name in enumerate(clique) if name not in part)
                 own, wanted = table.sum(axis=others, keepdims=True), self.answer(part)
                 wanted = (wanted + _LEAST / len(wanted)) * (self.rows / (self.rows + _LEAST))
@@ -84,8 +84,8 @@ class LocalMarginals:
 
     def _largest(self, clique: Clique) -> list[Clique]:
         """The measured subsets that lie in no other."""
-        found: list[Clique] = []
+        largest: list[Clique] = []
         for part in reversed(subsets(clique)):
-            if part and self._pool.estimate.covers(part) and not any(set(part) <= set(other) for other in found):
-                found.append(part)
-        return found
+            if part and self._pool.estimate.covers(part) and not any(set(part) <= set(other) for other in largest):
+                largest.append(part)
+        return largest

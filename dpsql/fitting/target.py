@@ -57,4 +57,4 @@ class Target:
 
 def targets_of(measured: Iterable[Measurement]) -> list[Target]:
     """Measurements as they are."""
-    return [Target.of(one) for one in measured]
+    return [Target.of(measurement) for measurement in measured]

@@ -108,10 +108,10 @@ class Analysis:
             constant = [item for item in plain if isinstance(item, exp.Literal) or not item.find(exp.Column, exp.Star)]
             return (self._key_set([item for item in plain if item not in constant]),)
         sets = grouping_sets(group)
-        found = tuple(self._key_set(trees) for trees in sets)
-        if len(sets) > 1 and any(len(keys) < len(trees) for keys, trees in zip(found, sets, strict=True)):
+        key_sets = tuple(self._key_set(trees) for trees in sets)
+        if len(sets) > 1 and any(len(keys) < len(trees) for keys, trees in zip(key_sets, sets, strict=True)):
             refuse(group, "grouping sets name an expression twice", "name each once")
-        return found
+        return key_sets
 
     def _numbered_sets(self, sets: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
         """The grouping sets, each with its number as one more key, from which GROUPING(…) is told."""
@@ -126,15 +126,15 @@ class Analysis:
     def _grouping_of(self, tree: exp.Grouping) -> exp.Expr:
         """GROUPING(…): bits, the first argument's the highest, of the keys that a grouping set leaves out."""
         keys = [self._keys.get(comparable(self._names.over_rows(key))) for key in tree.expressions]
-        known = [key[0] for key in keys if key is not None]
-        if len(known) < len(keys):
+        key_trees = [key[0] for key in keys if key is not None]
+        if len(key_trees) < len(keys):
             refuse(tree, "GROUPING(…) takes expressions of GROUP BY")
         of_set = exp.Coalesce(this=self._set_keys[0].copy(), expressions=[key.copy() for key in self._set_keys[1:]])
-        found = exp.Case(this=of_set, ifs=[])
+        case_tree = exp.Case(this=of_set, ifs=[])
         for number, chosen in enumerate(self._sets):
-            bits = sum((key not in chosen) << place for place, key in enumerate(reversed(known)))
-            found = found.when(exp.Literal.number(number), exp.Literal.number(bits))
-        return found
+            bits = sum((key not in chosen) << place for place, key in enumerate(reversed(key_trees)))
+            case_tree = case_tree.when(exp.Literal.number(number), exp.Literal.number(bits))
+        return case_tree
 
     def _key_set(self, trees: Sequence[exp.Expr]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(self._key(tree) for tree in trees))
@@ -153,8 +153,8 @@ class Analysis:
             refuse(tree, "GROUP BY an aggregate is not supported")
         if isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)):
             refuse(tree, "* is not supported here", RAW_ROWS)
-        found = self._names.over_rows(tree)
-        return self._keys.setdefault(comparable(found), (len(self._keys), found))[0]
+        key = self._names.over_rows(tree)
+        return self._keys.setdefault(comparable(key), (len(self._keys), key))[0]
 
     # aggregates
 
@@ -173,26 +173,26 @@ class Analysis:
             shown: whether it is of the SELECT list, where a ratio in arithmetic is measured as one.
         """
         replaced: list[tuple[exp.Expr, exp.Expr]] = []
-        found = self._named_results(tree.copy(), replaced, shown=shown)
-        if not (found.args.get("table") is None and isinstance(found, exp.Column)):
-            keep_words(found, tree, replaced)
-        return found
+        expression = self._named_results(tree.copy(), replaced, shown=shown)
+        if not (expression.args.get("table") is None and isinstance(expression, exp.Column)):
+            keep_words(expression, tree, replaced)
+        return expression
 
     def _named_results(self, tree: exp.Expr, replaced: list[tuple[exp.Expr, exp.Expr]], *, shown: bool) -> exp.Expr:
         """The same, of an expression that may be changed; adds what stands for which part of it."""
-        found = self._window(tree) or self._result(tree) or (self._scaled_ratio(tree) if shown else None)
-        if found is None and isinstance(tree, exp.Column):
+        replacement = self._window(tree) or self._result(tree) or (self._scaled_ratio(tree) if shown else None)
+        if replacement is None and isinstance(tree, exp.Column):
             named = self._names.names_aggregate(tree, first=not shown)
             if named is not None:
-                found = self._ratio(named) or enclosed(self._over_results(named, shown=True))
-        if found is not None:
-            replaced.append((tree, found))
-            return found
+                replacement = self._ratio(named) or enclosed(self._over_results(named, shown=True))
+        if replacement is not None:
+            replaced.append((tree, replacement))
+            return replacement
         self._check_over_results(tree)
 
         def inside(value: object) -> object:
-            known = isinstance(value, exp.Expr) and holds_values(value)
-            return self._named_results(value, replaced, shown=shown) if known else value  # type: ignore[arg-type]
+            is_tree = isinstance(value, exp.Expr) and holds_values(value)
+            return self._named_results(value, replaced, shown=shown) if is_tree else value  # type: ignore[arg-type]
 
         for name, value in list(tree.args.items()):
             if isinstance(value, exp.Expr | list):
@@ -230,7 +230,7 @@ class Analysis:
         aggregate = self._aggregate(tree)
         if aggregate is not None:
             return self._numbered(aggregate)
-        kinds = {exp.Column, exp.Paren, *(type(unwrapped(known)) for _, known in self._keys.values())}
+        kinds = {exp.Column, exp.Paren, *(type(unwrapped(key)) for _, key in self._keys.values())}
         if (
             not self._keys
             or type(tree) not in kinds  # before all that looks at what is inside, which is done of each node
@@ -244,8 +244,8 @@ class Analysis:
             for node in own_nodes(tree)
         ):
             return None
-        known = self._keys.get(comparable(self._names.over_rows(tree))) if is_scalar(tree) else None
-        return None if known is None else exp.column(f"k{known[0]}")
+        key_entry = self._keys.get(comparable(self._names.over_rows(tree))) if is_scalar(tree) else None
+        return None if key_entry is None else exp.column(f"k{key_entry[0]}")
 
     def _of_rows(self, column: exp.Column) -> bool:
         return bool(column.table) or pick(column.name, self._scope.columns) is not None
@@ -267,8 +267,8 @@ class Analysis:
         if isinstance(tree, exp.Count):
             if argument is None or isinstance(argument, exp.Star):
                 return Aggregate("count", None, filters)
-            known = self._names.over_rows(argument)
-            there = exp.Not(this=exp.Is(this=enclosed(known), expression=exp.null()))
+            operand = self._names.over_rows(argument)
+            there = exp.Not(this=exp.Is(this=enclosed(operand), expression=exp.null()))
             return Aggregate("count", None, (*filters, there))
         if isinstance(tree, exp.CountIf):
             return Aggregate("count", None, (*filters, self._names.over_rows(argument)))
@@ -279,9 +279,9 @@ class Analysis:
         sides = ratio_of(tree)
         if sides is None:
             return None
-        found = [self._aggregate(side) for side in sides]
-        of = tuple(side for side in found if side is not None and side.kind in ("count", "units", "sum"))
-        return self._numbered(Aggregate("ratio", None, (), sides=of)) if len(of) == len(found) else None
+        aggregates = [self._aggregate(side) for side in sides]
+        of = tuple(side for side in aggregates if side is not None and side.kind in ("count", "units", "sum"))
+        return self._numbered(Aggregate("ratio", None, (), sides=of)) if len(of) == len(aggregates) else None
 
     def _scaled_ratio(self, tree: exp.Expr) -> exp.Expr | None:
         """C * a<i> where a part of an item is a sum or count, times constants, over another; else None."""
@@ -301,17 +301,17 @@ class Analysis:
         columns = argument.expressions
         if not isinstance(tree, exp.Count) or len(columns) != 1 or argument.args.get("on"):
             refuse(tree, "DISTINCT inside an aggregate is not supported", DISTINCT)
-        found = unwrapped(self._names.over_rows(columns[0]))
-        if not isinstance(found, exp.Column):
+        column = unwrapped(self._names.over_rows(columns[0]))
+        if not isinstance(column, exp.Column):
             refuse(tree, "DISTINCT inside an aggregate is not supported", DISTINCT)
-        return found
+        return column
 
     # order
 
     def _order(self, order: exp.Order | None, outputs: Sequence[exp.Expr]) -> tuple[exp.Ordered, ...]:
         if order is None:
             return ()
-        found = []
+        terms = []
         aliases = {fold(item.alias): n for n, item in enumerate(self._select.expressions) if item.alias}
         for item in order.expressions:
             ordered = item.copy()
@@ -326,7 +326,7 @@ class Analysis:
             )
             every = bare and fold(key.name) == "all" and place is None
             for n in range(len(outputs)) if every else (place,):
-                one = ordered.copy()
-                one.set("this", self._over_results(key) if n is None else outputs[n].copy())
-                found.append(one)
-        return tuple(found)
+                term = ordered.copy()
+                term.set("this", self._over_results(key) if n is None else outputs[n].copy())
+                terms.append(term)
+        return tuple(terms)

@@ -174,12 +174,12 @@ def _negated(of: Errors | None) -> Errors | None:
     return Errors(of.stderr, exp.Neg(this=_paren(of.high)), exp.Neg(this=_paren(of.low)))
 
 
-def _added(one: Errors | None, two: Errors | None) -> Errors | None:
-    if one is None or two is None:
+def _added(errors: Errors | None, two: Errors | None) -> Errors | None:
+    if errors is None or two is None:
         return None
     sums = [
         exp.Add(this=_paren(a), expression=_paren(b))
-        for a, b in ((one.stderr, two.stderr), (one.low, two.low), (one.high, two.high))
+        for a, b in ((errors.stderr, two.stderr), (errors.low, two.low), (errors.high, two.high))
     ]
     return Errors(*sums)
 

@@ -34,11 +34,11 @@ class ColumnNames:
         if isinstance(column.this, exp.Star):
             refuse(column, "* is not supported here", RAW_ROWS)
         columns = self._of(column)
-        known = pick(column.name, columns)
-        if known is not None:
-            if not column.table and fold(known) in self.scope.ambiguous:
-                refuse(column, f"two tables have a column {known!r}", f"say {next(iter(self.scope.tables))}.{known}")
-            return enclosed(columns[known])
+        name = pick(column.name, columns)
+        if name is not None:
+            if not column.table and fold(name) in self.scope.ambiguous:
+                refuse(column, f"two tables have a column {name!r}", f"say {next(iter(self.scope.tables))}.{name}")
+            return enclosed(columns[name])
         alias = fold(column.name)
         if aliases and not column.table and alias in self._aliases and alias not in self._busy:
             self._busy.add(alias)
@@ -77,10 +77,10 @@ class ColumnNames:
     def over_rows(self, tree: exp.Expr) -> exp.Expr:
         """A scalar expression with every column replaced by what it is over the origin's columns."""
         check_scalar(tree)
-        found = self.find(tree) if isinstance(tree, exp.Column) else self._replaced(tree)  # to transform copies
-        if sum(1 for _ in itertools.islice(found.walk(), _MOST_NODES + 1)) > _MOST_NODES:
+        expression = self.find(tree) if isinstance(tree, exp.Column) else self._replaced(tree)  # to transform copies
+        if sum(1 for _ in itertools.islice(expression.walk(), _MOST_NODES + 1)) > _MOST_NODES:
             refuse(tree, "an expression grows too large where its names are replaced")
-        return found
+        return expression
 
     def _replaced(self, tree: exp.Expr) -> exp.Expr:
         """An expression over the origin's columns, with the words in which it was written."""
@@ -95,9 +95,9 @@ class ColumnNames:
             columns.append((node, self.find(node)))
             return columns[-1][1]
 
-        found = tree.transform(over_origin)
-        keep_words(found, tree, columns)
-        return found
+        expression = tree.transform(over_origin)
+        keep_words(expression, tree, columns)
+        return expression
 
     def listed(self, item: exp.Expr) -> list[tuple[str, exp.Expr]]:
         """The columns that one item of a SELECT list stands for."""
@@ -108,8 +108,8 @@ class ColumnNames:
         if isinstance(item, exp.Alias):
             return [(item.alias, self.over_rows(item.this))]
         if isinstance(item, exp.Column):
-            found = self.find(item, aliases=False)
-            return [(pick(item.name, self.scope.columns) or item.name, found)]
+            expression = self.find(item, aliases=False)
+            return [(pick(item.name, self.scope.columns) or item.name, expression)]
         return [(item.sql(dialect="duckdb"), self.over_rows(item))]
 
     def _starred(self, star: exp.Star, visible: Mapping[str, exp.Expr]) -> list[tuple[str, exp.Expr]]:

@@ -48,17 +48,17 @@ def with_units(scope: Scope, select: exp.Select, place: Place, scope_of: ScopeOf
     asking = select.find_all(exp.In, exp.Exists, exp.EQ, exp.Subquery)
     if not any(_query_of(node, place) is not None for node in asking):
         return scope, select
-    found = select.copy()
+    rewrite = select.copy()
     for clause in ("where", "expressions", "group", "having"):
-        parts = found.args.get(clause) or []
+        parts = rewrite.args.get(clause) or []
         for part in parts if isinstance(parts, list) else [parts]:
-            for node in list(part.walk(prune=lambda one: isinstance(one, exp.Query))):
+            for node in list(part.walk(prune=lambda child: isinstance(child, exp.Query))):
                 query = _query_of(node, place)
                 if query is not None and clause != "where":
                     refuse(node, "a subquery of linked tables is supported in WHERE only", _INSTEAD)
                 if query is not None:
-                    scope = _asked(node, query, scope, place, scope_of)
-    return scope, found
+                    scope = _with_column(node, query, scope, place, scope_of)
+    return scope, rewrite
 
 
 def _query_of(node: exp.Expr, place: Place) -> exp.Select | None:
@@ -80,7 +80,7 @@ def _query_of(node: exp.Expr, place: Place) -> exp.Select | None:
     return query if isinstance(query, exp.Select) and reads_linked(query, place) else None
 
 
-def _asked(node: exp.Expr, query: exp.Select, scope: Scope, place: Place, scope_of: ScopeOf) -> Scope:
+def _with_column(node: exp.Expr, query: exp.Select, scope: Scope, place: Place, scope_of: ScopeOf) -> Scope:
     """The scope with the column that an expression means, which stands in its place."""
     inner = query.copy()
     distinct = inner.args.get("distinct")
@@ -93,10 +93,10 @@ def _asked(node: exp.Expr, query: exp.Select, scope: Scope, place: Place, scope_
         refuse(node, "an aggregate or unnest is not supported in what this subquery lists", "list the key, or 1")
     check_clauses(inner, OF_ROWS, inside=True)
     where = inner.args.get("where")
-    said = conjuncts_of(None if where is None else where.this)
+    clauses = conjuncts_of(None if where is None else where.this)
     own = {item.alias_or_name for item in (inner.args["from_"].this, *(j.this for j in inner.args.get("joins") or ()))}
-    links = [pair for tree in said if (pair := _link(tree, scope, own)) is not None]
-    rest = [tree for tree in said if _link(tree, scope, own) is None]
+    links = [pair for tree in clauses if (pair := _link(tree, scope, own)) is not None]
+    rest = [tree for tree in clauses if _link(tree, scope, own) is None]
     rows, written = scope_of(with_conditions(inner, rest), place.with_(inner))
     names = ColumnNames(rows, ())
     if isinstance(node, exp.In | exp.EQ):
@@ -125,10 +125,10 @@ def _asked(node: exp.Expr, query: exp.Select, scope: Scope, place: Place, scope_
     conditions = [names.over_rows(tree) for tree in conjuncts_of(None if where is None else where.this)]
     conditions = [tree for tree in (*rows.filters, *conditions) if not is_sure(tree, units)]
     texts = sorted(set(map(sql_of, conditions)))
-    asked = OfUnit(tuple(texts), most=0 if is_number else 1)
-    units = place.catalog.units(rows.origin, [asked])
+    question = OfUnit(tuple(texts), most=0 if is_number else 1)
+    units = place.catalog.units(rows.origin, [question])
     assert units is not None
-    column = units.number(asked)
+    column = units.number(question)
     some = exp.Paren(this=exp.GTE(this=column, expression=exp.Literal.number(1)))
     return _replaced(node, column if is_number else some, units.origin, scope, place)
 

@@ -65,14 +65,14 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
 
 def conjuncts_of(tree: exp.Expr | None) -> list[exp.Expr]:
     """The parts of a condition that all must hold, as they were written."""
-    found, waiting = [], [] if tree is None else [tree]
+    parts, waiting = [], [] if tree is None else [tree]
     while waiting:
         node = unwrapped(waiting.pop())
         if isinstance(node, exp.And):
             waiting += [node.expression, node.this]
         else:
-            found.append(node)
-    return found
+            parts.append(node)
+    return parts
 
 
 def enclosed(tree: exp.Expr) -> exp.Expr:

@@ -63,9 +63,9 @@ def _with_public(scope: Scope, select: exp.Select, place: Place) -> tuple[Scope,
     if waiting:
         instead = f"say {waiting[0].this.alias_or_name}.key = … in WHERE; or {INSTEAD}"
         refuse(waiting[0], "a join without ON is not supported where no condition names its key", instead)
-    found = with_conditions(select, conditions)
-    found.set("joins", [join.copy() for join in done])
-    return scope, found
+    rewrite = with_conditions(select, conditions)
+    rewrite.set("joins", [join.copy() for join in done])
+    return scope, rewrite
 
 
 def rows_and_words(select: exp.Select, place: Place) -> tuple[Scope, exp.Select]:
@@ -139,10 +139,10 @@ def _table(table: exp.Table, place: Place) -> Scope:
     if place.is_named(table):
         query, columns, outside = place.named[fold(table.name)]
         return _renamed(_rows(query, replace(outside, depth=place.depth + 1)), columns, table)
-    found = place.catalog.find(table)
-    if isinstance(found, Scope):
-        return found
-    query, catalog = found
+    entry = place.catalog.find(table)
+    if isinstance(entry, Scope):
+        return entry
+    query, catalog = entry
     stands_elsewhere(query)
     check_names(query, table)
     try:
@@ -199,13 +199,13 @@ def _rows(query: exp.Expr, place: Place) -> Scope:
 
 def _tables_in_order(select: exp.Select, scope: Scope) -> list[str]:
     """The tables of a FROM clause as it was written."""
-    found = []
+    tables = []
     for item in (select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())):
         table = pick(item.alias_or_name, scope.tables)
         if table is None:
             refuse(item, "* beside tables in parentheses is not supported", "list the columns")
-        found.append(table)
-    return found
+        tables.append(table)
+    return tables
 
 
 def _renamed(scope: Scope, names: Sequence[str], node: exp.Expr) -> Scope:

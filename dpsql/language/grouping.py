@@ -34,7 +34,7 @@ def grouping_sets(group: exp.Group, most: int = _MOST_SETS) -> list[tuple[exp.Ex
 def _sets(item: exp.Expr, most: int) -> list[tuple[exp.Expr, ...]]:
     """The grouping sets that one item of GROUP BY stands for."""
     if isinstance(item, exp.GroupingSets):
-        return [found for part in item.expressions for found in _sets(part, most)]
+        return [grouping_set for part in item.expressions for grouping_set in _sets(part, most)]
     if isinstance(item, exp.Rollup):
         parts = [_members(part) for part in item.expressions]
         return [tuple(itertools.chain(*parts[:length])) for length in range(len(parts), -1, -1)]

@@ -63,12 +63,12 @@ def _opened(item: exp.Expr) -> list[exp.Expr]:
         item = item.this
     plain = item.copy()
     plain.set("joins", None)
-    found: list[exp.Expr] = [plain]
+    trees: list[exp.Expr] = [plain]
     for join in item.args["joins"]:
         if _joins_inside(join.this):
             refuse(join, "joins in parentheses inside others are not supported", "leave the inner parentheses out")
-        found.append(join.copy())
-    return found
+        trees.append(join.copy())
+    return trees
 
 
 def protected_first(select: exp.Select, place: Place) -> exp.Select:
@@ -97,22 +97,22 @@ def _turned(join: exp.Join, public: exp.Expr) -> exp.Join:
     """A join of a protected table to a public one, from its other side."""
     if join.side not in ("", "LEFT", "RIGHT") or join.kind not in ("", "OUTER" if join.side else "INNER", "CROSS"):
         refuse(join, f"{words_of(join)} before the protected table is not supported", INSTEAD)
-    found = _preserving(join) if join.side == "LEFT" and not join.method else join.copy()
+    new_join = _preserving(join) if join.side == "LEFT" and not join.method else join.copy()
     if join.side == "LEFT" and join.method:
         refuse(join, f"{words_of(join)} before the protected table is not supported", "say LEFT JOIN … USING (…)")
-    found.set("this", public.copy())
+    new_join.set("this", public.copy())
     if join.side == "RIGHT":
-        found.set("side", "LEFT")
-    return found
+        new_join.set("side", "LEFT")
+    return new_join
 
 
 def _preserving(join: exp.Join) -> exp.Join:
     """A join of which the public table's rows are all groups."""
-    found = join.copy()
-    found.set("side", None)
-    found.set("kind", None)
-    found.meta[PRESERVED] = True
-    return found
+    new_join = join.copy()
+    new_join.set("side", None)
+    new_join.set("kind", None)
+    new_join.meta[PRESERVED] = True
+    return new_join
 
 
 def _made_loose(joins: Sequence[exp.Join], conditions: list[exp.Expr]) -> list[exp.Join]:
@@ -138,22 +138,22 @@ def is_loose(join: exp.Join) -> bool:
 
 def with_conditions(select: exp.Select, conditions: Sequence[exp.Expr]) -> exp.Select:
     """A SELECT whose WHERE is these conditions."""
-    found = select.copy()
+    rewrite = select.copy()
     tree = exp.and_(*(exp.Paren(this=tree.copy()) for tree in conditions), copy=False) if conditions else None
-    found.set("where", None if tree is None else exp.Where(this=tree))
-    return found
+    rewrite.set("where", None if tree is None else exp.Where(this=tree))
+    return rewrite
 
 
 def _with_items(
     select: exp.Select, first: exp.Expr, joins: Sequence[exp.Join], conditions: Sequence[exp.Expr]
 ) -> exp.Select:
     """A SELECT with another FROM, and more conditions."""
-    found = select
+    rewrite = select
     if conditions:
         where = select.args.get("where")
         more = [part for tree in conditions for part in conjuncts_of(tree)]
-        found = with_conditions(select, [*([] if where is None else conjuncts_of(where.this)), *more])
-    found = found.copy()
-    found.set("from_", exp.From(this=first.copy()))
-    found.set("joins", [join.copy() for join in joins])
-    return found
+        rewrite = with_conditions(select, [*([] if where is None else conjuncts_of(where.this)), *more])
+    rewrite = rewrite.copy()
+    rewrite.set("from_", exp.From(this=first.copy()))
+    rewrite.set("joins", [join.copy() for join in joins])
+    return rewrite

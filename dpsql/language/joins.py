@@ -113,56 +113,56 @@ def joined(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> Scope
     if is_natural:
         join = _with_using(join, scope, visible_columns(join, place, rows_of))
     selects = isinstance(table, exp.Subquery) or place.is_named(table)
-    known, conditions = (_selected if selects else _whole)(scope, join, place, rows_of)
+    lookup, conditions = (_selected if selects else _whole)(scope, join, place, rows_of)
     if scope.preserved is not None:
-        _check_keys(join, scope.preserved, known)
+        _check_keys(join, scope.preserved, lookup)
     using = {fold(identifier.name) for identifier in join.args.get("using") or ()}
-    found = _beside(scope, alias, known, using, preserved=preserved)
+    wide_scope = _beside(scope, alias, lookup, using, preserved=preserved)
     if conditions:
-        names = ColumnNames(found, ())
-        known = replace(known, there=(*known.there, *(names.over_rows(tree) for tree in conditions)))
+        names = ColumnNames(wide_scope, ())
+        lookup = replace(lookup, there=(*lookup.there, *(names.over_rows(tree) for tree in conditions)))
     if side == "LEFT" and (conditions or selects):  # where there is no row, nothing is made of NULLs
-        holds = exp.and_(*(enclosed(tree) for tree in known.there), copy=False)
-        columns = {name: exp.case().when(holds.copy(), tree.copy()) for name, tree in known.columns.items()}
-        found = _beside(scope, alias, replace(known, columns=columns), using, preserved=preserved)
+        holds = exp.and_(*(enclosed(tree) for tree in lookup.there), copy=False)
+        columns = {name: exp.case().when(holds.copy(), tree.copy()) for name, tree in lookup.columns.items()}
+        wide_scope = _beside(scope, alias, replace(lookup, columns=columns), using, preserved=preserved)
     if side == "LEFT":
-        return found
+        return wide_scope
     if not preserved:
-        return replace(found, filters=(*found.filters, *known.there))
-    meets = [tree for tree in (*found.filters, *known.there) if not any(tree is own for own in known.own)]
-    return replace(found, filters=(*map(_matching, meets), *known.own))
+        return replace(wide_scope, filters=(*wide_scope.filters, *lookup.there))
+    meets = [tree for tree in (*wide_scope.filters, *lookup.there) if not any(tree is own for own in lookup.own)]
+    return replace(wide_scope, filters=(*map(_matching, meets), *lookup.own))
 
 
-def _check_keys(join: exp.Join, preserved: Preserved, known: _Joined) -> None:
+def _check_keys(join: exp.Join, preserved: Preserved, lookup: _Joined) -> None:
     """Refuse a further join by a column that is NULL where a row of the preserved table meets none."""
-    if any(over_public(tree, preserved) is None for _, tree in known.keys):
+    if any(over_public(tree, preserved) is None for _, tree in lookup.keys):
         reason = f"a join by a column of {preserved.protected!r} is not supported after a LEFT JOIN to it"
         refuse(join, reason, f"join by a column of {preserved.public!r}, or say JOIN in place of LEFT JOIN")
 
 
-def _beside(scope: Scope, alias: str, known: _Joined, using: set[str], *, preserved: bool) -> Scope:
+def _beside(scope: Scope, alias: str, lookup: _Joined, using: set[str], *, preserved: bool) -> Scope:
     """What FROM shows of both."""
-    shared = {fold(c) for c in known.columns} & {fold(c) for c in scope.columns}
+    shared = {fold(c) for c in lookup.columns} & {fold(c) for c in scope.columns}
     own, keeps = dict(scope.columns), scope.preserved
     if preserved:  # whose values of USING are those of all rows
-        keeps = Preserved(known.dimension, alias, next(iter(scope.tables)), known.keys[0][0])
-        own |= {name: known.columns[str(pick(name, known.columns))] for name in own if fold(name) in shared & using}
+        keeps = Preserved(lookup.dimension, alias, next(iter(scope.tables)), lookup.keys[0][0])
+        own |= {name: lookup.columns[str(pick(name, lookup.columns))] for name in own if fold(name) in shared & using}
     return replace(
         scope,
-        columns={**own, **{c: tree for c, tree in known.columns.items() if fold(c) not in shared}},
-        tables={**scope.tables, alias: known.columns},
-        places={**scope.places, fold(alias): known.place},
+        columns={**own, **{c: tree for c, tree in lookup.columns.items() if fold(c) not in shared}},
+        tables={**scope.tables, alias: lookup.columns},
+        places={**scope.places, fold(alias): lookup.place},
         ambiguous=scope.ambiguous | (shared - using),
-        dimensions=(*scope.dimensions, known.dimension),
+        dimensions=(*scope.dimensions, lookup.dimension),
         preserved=keeps,
     )
 
 
 def _matching(tree: exp.Expr) -> exp.Expr:
     """A condition that says which rows meet, not which rows there are."""
-    found = tree.copy()
-    found.meta[MATCHES] = True
-    return found
+    condition = tree.copy()
+    condition.meta[MATCHES] = True
+    return condition
 
 
 def _check_table(join: exp.Join) -> None:
@@ -176,10 +176,10 @@ def _with_using(join: exp.Join, scope: Scope, mine: Sequence[str]) -> exp.Join:
     shared = [name for name in mine if pick(name, scope.columns) is not None]
     if not shared:
         refuse(join, f"no column of {join.this.alias_or_name!r} has the name of another's", INSTEAD)
-    found = join.copy()
-    found.set("method", None)
-    found.set("using", [exp.to_identifier(name, quoted=True) for name in shared])
-    return found
+    new_join = join.copy()
+    new_join.set("method", None)
+    new_join.set("using", [exp.to_identifier(name, quoted=True) for name in shared])
+    return new_join
 
 
 def _whole(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> tuple[_Joined, list[exp.Expr]]:
@@ -192,19 +192,19 @@ def _whole(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> tuple
     mine = [name for name, _ in columns]
     pairs, conditions, written = _key_pairs(join, scope, alias, mine)
     dimension = _dimension(scope, origin, columns, pairs)
-    found = {c: _looked_up(dimension, n, pairs) for n, c in enumerate(mine)}
+    lookups = {c: _looked_up(dimension, n, pairs) for n, c in enumerate(mine)}
     parts = () if table.args.get("alias") else tuple(getattr(origin, "parts", ()))[:-1]
-    return _Joined(dimension, found, (_is_there(dimension, pairs),), tuple(written), parts), conditions
+    return _Joined(dimension, lookups, (_is_there(dimension, pairs),), tuple(written), parts), conditions
 
 
 def _selected(scope: Scope, join: exp.Join, place: Place, rows_of: RowsOf) -> tuple[_Joined, list[exp.Expr]]:
     """What a query selects of a public table, and what ON says beside the key."""
     item, alias = join.this, join.this.alias_or_name
-    known = rows_of(item, place.seen_by(PublicTable(place.catalog)))
-    origin, columns = known.origin
+    selection = rows_of(item, place.seen_by(PublicTable(place.catalog)))
+    origin, columns = selection.origin
     names = [name for name, _ in columns]
-    visible = [name for name, tree in known.columns.items() if isinstance(unwrapped(tree), exp.Column)]
-    places = [names.index(unwrapped(known.columns[name]).name) for name in visible]
+    visible = [name for name, tree in selection.columns.items() if isinstance(unwrapped(tree), exp.Column)]
+    places = [names.index(unwrapped(selection.columns[name]).name) for name in visible]
     keys, conditions, written = _key_pairs(join, scope, alias, visible)
     pairs = [(places[key], tree) for key, tree in keys]
     dimension = _dimension(scope, origin, columns, pairs)
@@ -230,9 +230,9 @@ def _looked_up(dimension: Dimension, number: int, pairs: Sequence[tuple[int, exp
     """The value of a dimension's column in the row that the keys name; its type is kept beside it."""
     equal = [exp.EQ(this=exp.column(f"dpsql_d{k}", table=dimension.name), expression=tree.copy()) for k, tree in pairs]
     value = exp.select(exp.column(f"dpsql_d{number}", table=dimension.name)).from_(dimension.name).where(*equal)
-    found = exp.Subquery(this=value)
-    found.meta["dpsql_type"] = dimension.columns[number][1]
-    return found
+    subquery = exp.Subquery(this=value)
+    subquery.meta["dpsql_type"] = dimension.columns[number][1]
+    return subquery
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -247,15 +247,15 @@ def _key_pairs(
     """
     names = ColumnNames(scope, ())
     if join.args.get("using"):
-        found = []
+        keys = []
         for identifier in join.args["using"]:
-            known = pick(identifier.name, mine)
-            if known is None:
+            column = pick(identifier.name, mine)
+            if column is None:
                 raise UnknownName(f"query: {alias!r} has no column {identifier.name!r}; it has {', '.join(mine)}")
-            found.append((mine.index(known), names.find(exp.column(identifier.copy()), aliases=False)))
+            keys.append((mine.index(column), names.find(exp.column(identifier.copy()), aliases=False)))
         first = next(iter(scope.tables))
-        named = zip(join.args["using"], found, strict=True)
-        return found, [], [(f"{first}.{identifier.name}", tree) for identifier, (_, tree) in named]
+        named = zip(join.args["using"], keys, strict=True)
+        return keys, [], [(f"{first}.{identifier.name}", tree) for identifier, (_, tree) in named]
     pairs, conditions, written = [], [], []
     for tree in conjuncts_of(join.args["on"]):
         sides = key_sides(tree, alias, mine, scope)
@@ -263,10 +263,10 @@ def _key_pairs(
             conditions.append(tree)
             continue
         key, other = sides
-        known = pick(key.name, mine)
-        if known is None:
+        column = pick(key.name, mine)
+        if column is None:
             raise UnknownName(f"query: {alias!r} has no column {key.name!r}; it has {', '.join(mine)}")
-        pairs.append((mine.index(known), enclosed(names.over_rows(other))))
+        pairs.append((mine.index(column), enclosed(names.over_rows(other))))
         written.append((words_of(other), pairs[-1][1]))
     if not pairs:
         if not isinstance(conditions[0], exp.EQ):

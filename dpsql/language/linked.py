@@ -98,9 +98,9 @@ def linked(select: exp.Select, place: Place, rows_of: RowsOf) -> tuple[Scope, ex
     met = {_pair(tree, scope) for tree in conditions} | {pair for pairs, _, _ in of_joins for pair in pairs}
     _check_met(tables, keys, met)
     filters = _filters(of_joins, keys, scope, keeps=keeps)
-    found = with_conditions(select, rest) if len(rest) < len(conditions) else select.copy()
-    found.set("joins", [join.copy() for join in joins if not any(join is own for own in mine)])
-    return replace(scope, filters=(*scope.filters, *filters), keeps=keeps), found, mine
+    rewrite = with_conditions(select, rest) if len(rest) < len(conditions) else select.copy()
+    rewrite.set("joins", [join.copy() for join in joins if not any(join is own for own in mine)])
+    return replace(scope, filters=(*scope.filters, *filters), keeps=keeps), rewrite, mine
 
 
 def _names(tables: _Tables) -> list[Mapping[str, str] | None]:
@@ -112,7 +112,7 @@ def _names(tables: _Tables) -> list[Mapping[str, str] | None]:
     deepest = tables.deepest
     steps = {step.table: step for step in tables.paths[deepest]}
     top = tables.scopes[deepest]
-    found: list[Mapping[str, str] | None] = []
+    renamings: list[Mapping[str, str] | None] = []
     seen = {top.origin.key}
     for number, scope in enumerate(tables.scopes):
         item, join = tables.items[number]
@@ -120,7 +120,7 @@ def _names(tables: _Tables) -> list[Mapping[str, str] | None]:
             reason = "rows that are counted for each unit cannot be joined to another linked table"
             refuse(join or item, reason, "ask about the units alone: the subquery shows columns of theirs, too")
         if number == deepest:
-            found.append(None)
+            renamings.append(None)
             continue
         if scope.origin.key in seen:
             refuse(join or item, f"table {scope.origin.name!r} stands in FROM twice", _ALONE)
@@ -128,8 +128,8 @@ def _names(tables: _Tables) -> list[Mapping[str, str] | None]:
             reason = f"rows of {top.origin.name!r} do not lead to rows of {scope.origin.name!r} by declared keys"
             refuse(join or item, reason, _ALONE)
         seen.add(scope.origin.key)
-        found.append(steps[scope.origin.key].columns)
-    return found
+        renamings.append(steps[scope.origin.key].columns)
+    return renamings
 
 
 def _beside(tables: _Tables, names: Sequence[Mapping[str, str] | None]) -> Scope:
@@ -182,7 +182,7 @@ _OfJoin = tuple[set[Pair], list[exp.Expr], exp.Join]
 
 def _conditions(tables: _Tables, scope: Scope) -> list[_OfJoin]:
     """Of each join the pairs of columns that it says are equal, and its conditions as they were written."""
-    found: list[_OfJoin] = []
+    join_parts: list[_OfJoin] = []
     for number, (item, join) in enumerate(tables.items):
         if join is None:
             continue
@@ -195,8 +195,8 @@ def _conditions(tables: _Tables, scope: Scope) -> list[_OfJoin]:
         pairs = {_of_names(join, name, shown, before) for name in named}
         written = conjuncts_of(join.args["on"]) if join.args.get("on") else []
         equal = {pair for pair in (_pair(tree, scope) for tree in written) if pair is not None}
-        found.append((pairs | equal, written, join))
-    return found
+        join_parts.append((pairs | equal, written, join))
+    return join_parts
 
 
 def _of_names(
@@ -293,9 +293,9 @@ def _check_met(tables: _Tables, keys: Mapping[Pair, int], met: set[Pair | None])
     if not missing:
         return
     step = tables.paths[tables.deepest][keys[missing[0]]]
-    said = " AND ".join(f"{below} = {above}" for below, above in step.pairs)
+    on_text = " AND ".join(f"{below} = {above}" for below, above in step.pairs)
     item = tables.items[-1][1] or tables.items[-1][0]
-    refuse(item, "linked tables are joined by the keys that were declared, and by all of them", f"say ON {said}")
+    refuse(item, "linked tables are joined by the keys that were declared, and by all of them", f"say ON {on_text}")
 
 
 def _is_true(tree: exp.Expr) -> bool:
@@ -307,7 +307,7 @@ def _is_true(tree: exp.Expr) -> bool:
 def _filters(of_joins: Sequence[_OfJoin], keys: Mapping[Pair, int], scope: Scope, *, keeps: bool) -> list[exp.Expr]:
     """What ON says beside the keys: which rows there are; where rows above are kept, which of those below are."""
     names = ColumnNames(scope, ())
-    found = []
+    filters = []
     for pairs, written, join in of_joins:
         more = [tree for tree in written if _pair(tree, scope) not in keys and not _is_true(tree)]
         other = [pair for pair in pairs if pair not in keys]
@@ -317,5 +317,5 @@ def _filters(of_joins: Sequence[_OfJoin], keys: Mapping[Pair, int], scope: Scope
             refuse(join, "USING names a column that is no declared key", "join by the keys that were declared")
         if is_loose(join):
             continue
-        found += [names.over_rows(tree) for tree in more]
-    return found
+        filters += [names.over_rows(tree) for tree in more]
+    return filters

@@ -36,14 +36,14 @@ def with_members(scope: Scope, select: exp.Select, place: Place, rows_of: RowsOf
     """
     if not any(map(_asks, select.find_all(exp.In, exp.Exists, exp.EQ))):
         return scope, select
-    found = select.copy()
+    rewrite = select.copy()
     for clause in _CLAUSES:
-        parts = found.args.get(clause) or []
+        parts = rewrite.args.get(clause) or []
         for part in parts if isinstance(parts, list) else [parts]:
-            for node in list(part.walk(prune=lambda one: isinstance(one, exp.Query))):
+            for node in list(part.walk(prune=lambda child: isinstance(child, exp.Query))):
                 if _asks(node):
-                    scope = _asked(node, scope, place, rows_of)
-    return scope, found
+                    scope = _with_public(node, scope, place, rows_of)
+    return scope, rewrite
 
 
 def _asks(node: exp.Expr) -> bool:
@@ -52,7 +52,7 @@ def _asks(node: exp.Expr) -> bool:
     return isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None)
 
 
-def _asked(node: exp.Expr, scope: Scope, place: Place, rows_of: RowsOf) -> Scope:
+def _with_public(node: exp.Expr, scope: Scope, place: Place, rows_of: RowsOf) -> Scope:
     """The scope with the public table that a condition asks; the condition asks it by its name there."""
     if isinstance(node, exp.EQ):
         as_in = exp.In(this=node.this, query=node.expression.this)
@@ -87,13 +87,13 @@ def _asked(node: exp.Expr, scope: Scope, place: Place, rows_of: RowsOf) -> Scope
     if not exists and len(listed) != 1:
         refuse(node, f"IN takes a subquery of one column, this has {len(listed)}", _INSTEAD)
     conditions = [enclosed(tree) for tree in rows.filters]
-    asked = exp.select(*(tree.copy() for tree in listed)).from_(name).where(*conditions, copy=False)
-    keep_span(asked, query)
+    subquery = exp.select(*(tree.copy() for tree in listed)).from_(name).where(*conditions, copy=False)
+    keep_span(subquery, query)
     if exists:
-        node.set("this", asked)
+        node.set("this", subquery)
         node.meta[MEMBERS] = True
     else:
-        marked = exp.Subquery(this=asked)
+        marked = exp.Subquery(this=subquery)
         marked.meta[MEMBERS] = True
         node.set("query", marked)
     return scope.beside(dimension)

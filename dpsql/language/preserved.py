@@ -27,14 +27,14 @@ def over_public(tree: exp.Expr, preserved: Preserved) -> exp.Expr | None:
     """An expression over the public table's own columns; None where it reads the protected table, too."""
     name = preserved.dimension.name
 
-    def known(node: exp.Expr) -> exp.Expr:
+    def own_column(node: exp.Expr) -> exp.Expr:
         is_own = (
             isinstance(node, exp.Subquery) and node.meta.get("dpsql_type") and node.this.find(exp.Table).name == name
         )
         return node.this.expressions[0].copy() if is_own else node
 
-    found = tree.transform(known)
-    return None if columns_read(found) else found
+    expression = tree.transform(own_column)
+    return None if columns_read(expression) else expression
 
 
 def check_preserved(

@@ -61,11 +61,11 @@ class Aggregate:
             text: of an expression.
         """
         argument = None if self.argument is None else text(self.argument)
-        found: list[Any] = [self.kind, argument, [text(tree) for tree in self.filters]]
+        parts: list[Any] = [self.kind, argument, [text(tree) for tree in self.filters]]
         if not self.is_plain:
             second = None if self.second is None else text(self.second)
-            found += [second, self.share, [side.identity(text) for side in self.sides]]
-        return found
+            parts += [second, self.share, [side.identity(text) for side in self.sides]]
+        return parts
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Query:
     @property
     def of_units(self) -> list[Aggregate]:
         """Those of its aggregates, and of their sides, that count values of the privacy unit's column."""
-        every = [one for aggregate in self.aggregates for one in (aggregate, *aggregate.sides)]
+        every = [part for aggregate in self.aggregates for part in (aggregate, *aggregate.sides)]
         return [aggregate for aggregate in every if aggregate.kind == "units"]
 
     @property
@@ -176,16 +176,16 @@ class Query:
 
 def _case_there(tree: exp.Expr) -> exp.Expr:
     """`CASE … THEN x END IS NOT NULL` as `CASE … THEN x IS NOT NULL ELSE false END`; another condition as it is."""
-    asked = tree.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None
-    case = unwrapped(asked.this) if asked is not None and isinstance(asked.expression, exp.Null) else None
+    test = tree.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None
+    case = unwrapped(test.this) if test is not None and isinstance(test.expression, exp.Null) else None
     if not isinstance(case, exp.Case):
         return tree
 
     def there(value: exp.Expr | None) -> exp.Expr:
-        known = exp.null() if value is None else enclosed(value)
-        return exp.Not(this=exp.Is(this=known, expression=exp.null()))
+        branch = exp.null() if value is None else enclosed(value)
+        return exp.Not(this=exp.Is(this=branch, expression=exp.null()))
 
-    operand, ifs = case.this, [exp.If(this=one.this.copy(), true=there(one.args["true"])) for one in case.args["ifs"]]
+    operand, ifs = case.this, [exp.If(this=arm.this.copy(), true=there(arm.args["true"])) for arm in case.args["ifs"]]
     return exp.Case(this=None if operand is None else operand.copy(), ifs=ifs, default=there(case.args.get("default")))
 
 
@@ -199,6 +199,6 @@ def _asks_for_null(column: exp.Column) -> bool:
 
 def _column_there(tree: exp.Expr) -> str | None:
     """The column that `x IS NOT NULL` asks for; None if a condition is another."""
-    asked = tree.this.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None
-    inside = None if asked is None or not isinstance(tree.this.expression, exp.Null) else unwrapped(asked)
+    operand = tree.this.this if isinstance(tree, exp.Not) and isinstance(tree.this, exp.Is) else None
+    inside = None if operand is None or not isinstance(tree.this.expression, exp.Null) else unwrapped(operand)
     return inside.name if isinstance(inside, exp.Column) and not inside.table else None

@@ -46,12 +46,12 @@ class Scope:
     def in_order(self, tables: Sequence[str]) -> Scope:
         """The same, its columns in the order of the tables; of two with one name the first's."""
         columns = {fold(name): (name, tree) for name, tree in self.columns.items()}
-        found: dict[str, tuple[str, exp.Expr]] = {}
+        pairs: dict[str, tuple[str, exp.Expr]] = {}
         for table in tables:
             for name, tree in self.tables[table].items():
                 own = (name, tree) if fold(name) in self.ambiguous else columns[fold(name)]
-                found.setdefault(fold(name), own)
-        return replace(self, columns=dict(found.values()))
+                pairs.setdefault(fold(name), own)
+        return replace(self, columns=dict(pairs.values()))
 
     def beside(self, dimension: Dimension) -> Scope:
         """The same, with a public table that conditions ask."""
@@ -142,9 +142,9 @@ class Units:
     names: Mapping[OfUnit, str]
     most: int
 
-    def number(self, asked: OfUnit) -> exp.Column:
+    def number(self, question: OfUnit) -> exp.Column:
         """The column of a question."""
-        return exp.column(exp.to_identifier(self.names[asked], quoted=True))
+        return exp.column(exp.to_identifier(self.names[question], quoted=True))
 
 
 class Unlinked:
@@ -158,7 +158,7 @@ class Unlinked:
         """See `Catalog.path`."""
         return ()
 
-    def units(self, origin: Any, asked: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
+    def units(self, origin: Any, questions: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
         """See `Catalog.units`."""
         return None
 
@@ -173,7 +173,7 @@ class Catalog(Protocol):
     def is_linked(self, table: exp.Table) -> bool:
         """Whether it is a table of a tree, or a view of one."""
 
-    def units(self, origin: Any, asked: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
+    def units(self, origin: Any, questions: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
         """The units of a linked table, with what its rows are asked for; None of another table."""
 
     def beside(self, origin: Any, units: Any) -> Any | None:

@@ -93,7 +93,7 @@ def check_sizes(trees: Sequence[exp.Expr], columns: Columns | None = None) -> li
         InvalidQuery: with the part that is too large.
     """
     columns = columns or Columns()
-    found = []
+    lengths = []
     for tree in trees:
         nodes = check_depth(tree)
         check_types(tree)
@@ -102,8 +102,8 @@ def check_sizes(trees: Sequence[exp.Expr], columns: Columns | None = None) -> li
             sizes[id(node)] = size = _size(node, sizes, columns)
             if size > LONGEST and not node.is_star:  # `*` is several columns
                 _refuse(node, f"could be texts of {float(size):.2g} characters, more than {LONGEST}")
-        found.append(sizes[id(tree)])
-    return found
+        lengths.append(sizes[id(tree)])
+    return lengths
 
 
 def check_levels(select: exp.Select, groups: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -120,27 +120,27 @@ def check_levels(select: exp.Select, groups: Sequence[tuple[str, int]]) -> list[
         InvalidQuery: with the part that is too large.
     """
     inner = _item(select.args["from_"].this, groups)
-    seen, found = Columns(inner), list[tuple[str, int]]()
+    seen, columns = Columns(inner), list[tuple[str, int]]()
     for item in select.expressions:
         (size,) = check_sizes([item], seen)
         if item.is_star:
-            found += [*inner, *_replaced(item, seen)]
+            columns += [*inner, *_replaced(item, seen)]
             continue
         name = item.alias_or_name or item.sql(dialect="duckdb")
-        found.append((name, size))
+        columns.append((name, size))
         seen.add(name, size)  # later items can name it
     rest = [part for name in ("where", "group", "having", "qualify", "order") if (part := select.args.get(name))]
     check_sizes([child for part in rest for child in part.iter_expressions()], seen)
-    return found or list(inner)
+    return columns or list(inner)
 
 
 def _replaced(star: exp.Expr, seen: Columns) -> list[tuple[str, int]]:
     """The columns that REPLACE and RENAME of a `*` name."""
-    found = []
+    columns = []
     for alias in star.find_all(exp.Alias):
         (size,) = check_sizes([alias.this], seen)
-        found.append((alias.alias, size))
-    return found
+        columns.append((alias.alias, size))
+    return columns
 
 
 def _item(item: exp.Expr, groups: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -148,13 +148,13 @@ def _item(item: exp.Expr, groups: Sequence[tuple[str, int]]) -> list[tuple[str, 
     inside = item
     while isinstance(inside, exp.Subquery):
         inside = inside.this
-    found = list(groups) if not isinstance(inside, exp.Select) else check_levels(inside, groups)
+    columns = list(groups) if not isinstance(inside, exp.Select) else check_levels(inside, groups)
     alias = item.args.get("alias")
     renamed = alias.args.get("columns") or () if alias is not None else ()
     if renamed:
-        most = max((size for _, size in found), default=0)
-        found += [(column.name, most) for column in renamed]  # beside the others, whose places are not looked at
-    return found
+        most = max((size for _, size in columns), default=0)
+        columns += [(column.name, most) for column in renamed]  # beside the others, whose places are not looked at
+    return columns
 
 
 def _size(node: exp.Expr, sizes: Mapping[int, int], columns: Columns) -> int:
@@ -218,12 +218,12 @@ def _times_of_type(kind: exp.DataType) -> int:
 @lru_cache(maxsize=1)
 def _times() -> Mapping[type[exp.Expr] | str, int]:
     """`TIMES_LONGER` by the names of functions that sqlglot does not know, and by its classes of the others."""
-    found: dict[type[exp.Expr] | str, int] = {}
+    factors: dict[type[exp.Expr] | str, int] = {}
     for name, times in TIMES_LONGER.items():
         node = sqlglot.parse_one(f"{name}(x, y)", read="duckdb", error_level=ErrorLevel.IGNORE)
         key = name if isinstance(node, exp.Anonymous) else type(node)
-        found[key] = max(times, found.get(key, 1))
-    return found
+        factors[key] = max(times, factors.get(key, 1))
+    return factors
 
 
 def _repeated(node: exp.Expr, inside: Sequence[int]) -> int:

@@ -26,10 +26,10 @@ def split_sums(query: Query) -> Query | None:
         parts = _parts(aggregate)
         answers = [exp.column(f"a{aggregates.setdefault(part, len(aggregates))}") for _, part in parts]
         signed = [exp.Neg(this=a) if sign < 0 else a for (sign, _), a in zip(parts, answers, strict=True)]
-        found: exp.Expr = signed[0]
+        total: exp.Expr = signed[0]
         for other in signed[1:]:
-            found = exp.Add(this=found, expression=other)
-        made.append(exp.Paren(this=found) if len(parts) > 1 else found)
+            total = exp.Add(this=total, expression=other)
+        made.append(exp.Paren(this=total) if len(parts) > 1 else total)
     if not any(isinstance(tree, exp.Paren) for tree in made):
         return None
     outputs = tuple(_with_answers(tree, made) for tree in query.outputs)

@@ -64,14 +64,14 @@ def statistic(tree: exp.AggFunc, filters: tuple[exp.Expr, ...], names: ColumnNam
 def within_group(tree: exp.WithinGroup) -> exp.Expr:
     """`percentile_cont(0.9) WITHIN GROUP (ORDER BY x)` as `quantile_cont(x, 0.9)`."""
     order, called = tree.expression, tree.this
-    known = isinstance(called, exp.PercentileCont | exp.PercentileDisc) and isinstance(order, exp.Order)
-    if not known or len(order.expressions) != 1 or called.expression is not None:
+    is_plain = isinstance(called, exp.PercentileCont | exp.PercentileDisc) and isinstance(order, exp.Order)
+    if not is_plain or len(order.expressions) != 1 or called.expression is not None:
         refuse(tree, "WITHIN GROUP of this is not supported", "say quantile_cont(x, 0.9)")
     ordered, share = order.expressions[0], called.this
     if ordered.args.get("desc"):
-        known = isinstance(share, exp.Literal) and not share.is_string
+        is_plain = isinstance(share, exp.Literal) and not share.is_string
         name = "quantile_cont" if isinstance(called, exp.PercentileCont) else "quantile_disc"
-        instead = f"{1 - Decimal(share.name)}" if known and name == "quantile_cont" else "…"
+        instead = f"{1 - Decimal(share.name)}" if is_plain and name == "quantile_cont" else "…"
         refuse(tree, "ORDER BY … DESC is not supported here", f"say {name}({words_of(ordered.this)}, {instead})")
     return cast(exp.Expr, type(called)(this=ordered.this.copy(), expression=share.copy()))
 
@@ -83,8 +83,8 @@ def _share_of(tree: exp.Expr) -> float:
         given = given.this
     if isinstance(given, exp.Array | exp.List):
         refuse(tree, f"{call_of(tree)} of a list is not supported", "ask for each quantile by itself")
-    known = isinstance(given, exp.Literal) and not given.is_string
-    share = float(given.name) if known and given is not None else math.nan
+    is_number = isinstance(given, exp.Literal) and not given.is_string
+    share = float(given.name) if is_number and given is not None else math.nan
     if not 0 <= share <= 1:
         refuse(tree, f"{call_of(tree)} takes a constant from 0 to 1", "say quantile_cont(x, 0.9)")
     return share

@@ -68,11 +68,11 @@ def rows_of_units(query: exp.Select, place: Place, scope_of: ScopeOf) -> Scope |
     upper = frozenset(name for step in place.catalog.path(scope.origin) for name in step.columns.values())
     reader = _Reader(names, texts, frozenset(counted), upper, scope.keeps)
     having = written.args.get("having")
-    kept = conjuncts_of(None if having is None else having.this)
+    clauses = conjuncts_of(None if having is None else having.this)
     listed = [item.unalias() for item in written.expressions]
-    asked = list(dict.fromkeys(one for tree in (*listed, *kept) for one in reader.questions(tree)))
-    some = OfUnit(texts) if OfUnit(texts) in asked else OfUnit(texts, most=1)
-    units = _units(scope, place, list(dict.fromkeys([some, *asked])))
+    questions = list(dict.fromkeys(question for tree in (*listed, *clauses) for question in reader.questions(tree)))
+    some = OfUnit(texts) if OfUnit(texts) in questions else OfUnit(texts, most=1)
+    units = _units(scope, place, list(dict.fromkeys([some, *questions])))
     assert units is not None
     columns: dict[str, exp.Expr] = {}
     for item, tree in zip(written.expressions, listed, strict=True):
@@ -80,7 +80,7 @@ def rows_of_units(query: exp.Select, place: Place, scope_of: ScopeOf) -> Scope |
         if name in columns:
             refuse(item, f"two columns of a subquery are called {name!r}", "give one of them another name")
         columns[name] = reader.of_units(tree, units)
-    filters = [reader.of_units(tree, units) for tree in kept]
+    filters = [reader.of_units(tree, units) for tree in clauses]
     if scope.keeps:
         filters += [reader.above(tree, units) for tree in conjuncts_of(None if where is None else where.this)]
     else:
@@ -88,9 +88,9 @@ def rows_of_units(query: exp.Select, place: Place, scope_of: ScopeOf) -> Scope |
     return Scope(units.origin, columns, tuple(filters))
 
 
-def _units(scope: Scope, place: Place, asked: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
+def _units(scope: Scope, place: Place, questions: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
     """The units of a linked table; where some have no rows there, no column of these tells them."""
-    units = place.catalog.units(scope.origin, asked)
+    units = place.catalog.units(scope.origin, questions)
     if units is None or not scope.keeps:
         return units
     above = set(place.catalog.path(scope.origin)[-1].columns.values())
@@ -100,8 +100,8 @@ def _units(scope: Scope, place: Place, asked: Sequence[OfUnit] = (OfUnit(),)) ->
 def is_sure(tree: exp.Expr, units: Units) -> bool:
     """Whether a condition holds of all rows that have a unit: a column that tells it is not NULL."""
     inside = unwrapped(tree)
-    asked = inside.this if isinstance(inside, exp.Not) else None
-    column = unwrapped(asked.this) if isinstance(asked, exp.Is) and isinstance(asked.expression, exp.Null) else None
+    test = inside.this if isinstance(inside, exp.Not) else None
+    column = unwrapped(test.this) if isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) else None
     return isinstance(column, exp.Column) and units.columns.get(column.name) in units.keys
 
 
@@ -112,15 +112,15 @@ def _keys(query: exp.Select, names: ColumnNames, units: Units) -> frozenset[str]
     trees: list[exp.Expr] = list(group.expressions)
     if group.args.get("all"):
         trees = [item for item in listed if item.find(exp.AggFunc) is None]
-    found = set()
+    keys = set()
     for tree in trees:
         if isinstance(tree, exp.Literal) and tree.is_int and 1 <= int(tree.name) <= len(listed):
             tree = listed[int(tree.name) - 1]
         inside = unwrapped(names.over_rows(tree)) if isinstance(unwrapped(tree), exp.Column) else tree
         if not isinstance(inside, exp.Column) or inside.name not in units.columns:
             return None
-        found.add(units.columns[inside.name])
-    return frozenset(found)
+        keys.add(units.columns[inside.name])
+    return frozenset(keys)
 
 
 @dataclass(frozen=True)
@@ -163,11 +163,11 @@ class _Reader:
                 refuse(tree, f"{words_of(node)} of each unit is not supported", _INSTEAD)
             return exp.column(exp.to_identifier(units.columns[column.name], quoted=True))
 
-        found = (
+        expression = (
             over_units(tree) if isinstance(tree, exp.Column | exp.Filter | exp.AggFunc) else tree.transform(over_units)
         )
-        check_scalar(found)
-        return found
+        check_scalar(expression)
+        return expression
 
     def above(self, tree: exp.Expr, units: Units) -> exp.Expr:
         """A condition of WHERE after a LEFT JOIN, which is one on the units."""

@@ -44,10 +44,10 @@ def over_answers(window: exp.Window, of_results: Callable[[exp.Expr], exp.Expr])
     spec = window.args.get("spec")
     if spec is not None and spec.find(exp.Column, exp.AggFunc, exp.Query) is not None:
         refuse(window, "a frame takes constants", _ANSWERED)
-    found = window.copy()
-    for part in parts_of(found):
+    new_window = window.copy()
+    for part in parts_of(new_window):
         part.replace(of_results(part))
-    return found
+    return new_window
 
 
 def parts_of(window: exp.Window) -> list[exp.Expr]:
@@ -70,7 +70,7 @@ def first_answer(tree: exp.Expr, windows: Sequence[exp.Window]) -> int | None:
     for column in tree.find_all(exp.Column):
         if is_answer(column):
             return int(column.name[1:])
-        found = first_answer(windows[int(column.name[1:])], windows) if is_window(column) else None
-        if found is not None:
-            return found
+        number = first_answer(windows[int(column.name[1:])], windows) if is_window(column) else None
+        if number is not None:
+            return number
     return None

@@ -89,8 +89,8 @@ def parse_workload(
                 weights[part] = max(weight, weights.get(part, 0.0))
         thresholds = tuple(part for part in weights if isinstance(part, Threshold))
         cliques = tuple(part for part in weights if not isinstance(part, Threshold))
-        told = tuple((part, weight) for part, weight in weights.items() if weight != 1)
-        workload = Workload(cliques, thresholds, told, tuple(linear))
+        part_weights = tuple((part, weight) for part, weight in weights.items() if weight != 1)
+        workload = Workload(cliques, thresholds, part_weights, tuple(linear))
         _check_linear(workload)
         if len(workload) > _MOST_CLIQUES:
             raise DomainTooLarge(f"the workload has {len(workload)} parts, more than {_MOST_CLIQUES}: ask for fewer")
@@ -139,7 +139,7 @@ def _parse(text: str, source: Sequence[str], domain: Domain, catalog: Catalog | 
     return [
         part
         for statement in statements
-        for part in _asked(statement, source, domain, catalog or _OneTable(tuple(source), domain), weigh)
+        for part in _parts_of(statement, source, domain, catalog or _OneTable(tuple(source), domain), weigh)
     ]
 
 
@@ -154,12 +154,12 @@ def is_shorthand(text: str) -> bool:
 
 
 def _shorthand(text: str, domain: Domain) -> tuple[Clique, ...]:
-    if found := _ALL.fullmatch(text):
-        _check_order(int(found[1]), domain)
-        return _all(int(found[1]), domain)
-    found = _RANDOM.fullmatch(text)
-    assert found is not None
-    return _random(int(found[1]), int(found[2]), int(found[3]), domain)
+    if match := _ALL.fullmatch(text):
+        _check_order(int(match[1]), domain)
+        return _all(int(match[1]), domain)
+    match = _RANDOM.fullmatch(text)
+    assert match is not None
+    return _random(int(match[1]), int(match[2]), int(match[3]), domain)
 
 
 EXPECTED: Final = (
@@ -248,18 +248,20 @@ class _Only(Unlinked):
 
     def find(self, table: exp.Table) -> Scope | tuple[exp.Query, Catalog]:
         """See `dpsql.language.scope.Catalog.find`."""
-        found = self.catalog.find(table)
-        if not isinstance(found, Scope):
-            query, inside = found
+        entry = self.catalog.find(table)
+        if not isinstance(entry, Scope):
+            query, inside = entry
             return query, _Only(inside, self.parts)
-        if tuple(found.origin.parts) != self.parts:
+        if tuple(entry.origin.parts) != self.parts:
             raise UnknownName(
-                f"the workload reads {found.origin.parts[-1]!r}, not {self.parts[-1]!r}: a workload is over one table"
+                f"the workload reads {entry.origin.parts[-1]!r}, not {self.parts[-1]!r}: a workload is over one table"
             )
-        return found
+        return entry
 
 
-def _asked(statement: exp.Expr, source: Sequence[str], domain: Domain, catalog: Catalog, weigh: Weigh | None) -> Parts:
+def _parts_of(
+    statement: exp.Expr, source: Sequence[str], domain: Domain, catalog: Catalog, weigh: Weigh | None
+) -> Parts:
     """What one statement asks for, with its weight: the joint distribution of all columns that it reads, set by set.
 
     Of sums alone it is the linear queries that they are.
@@ -302,9 +304,9 @@ def _weight(statement: exp.Expr) -> float:
     for node in (statement, *statement.expressions):
         for comment in node.comments or ():
             if comment.strip().startswith("+"):
-                found = _WEIGHT.fullmatch(comment)
+                match = _WEIGHT.fullmatch(comment)
                 try:
-                    weight = float(found[1]) if found else math.nan
+                    weight = float(match[1]) if match else math.nan
                 except ValueError:
                     weight = math.nan
                 if not 0 < weight < math.inf:

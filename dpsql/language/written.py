@@ -37,8 +37,8 @@ class _Words:
     def joined(self, first: int, last: int) -> str:
         """Some tokens, apart where they were."""
         apart = (self.starts[at] > self.ends[at - 1] + 1 for at in range(first + 1, last))
-        found = [f"{' ' if space else ''}{self.texts[at]}" for at, space in enumerate(apart, start=first + 1)]
-        return "".join([*self.texts[first : first + 1], *found]) if first < last else ""
+        words = [f"{' ' if space else ''}{self.texts[at]}" for at, space in enumerate(apart, start=first + 1)]
+        return "".join([*self.texts[first : first + 1], *words]) if first < last else ""
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class _Span:
 
     def text(self, replaced: Sequence[tuple[tuple[int, int], str]] = ()) -> str:
         """The words, with others in the place of some."""
-        found: list[str] = []
+        parts: list[str] = []
         at = bisect_left(self.words.starts, self.start)
         for (start, end), words in sorted(replaced):
-            found += [self.words.joined(at, bisect_left(self.words.starts, start)), words]
+            parts += [self.words.joined(at, bisect_left(self.words.starts, start)), words]
             at = bisect_right(self.words.ends, end)
-        found.append(self.words.joined(at, bisect_right(self.words.ends, self.end)))
-        return " ".join(part for part in found if part)
+        parts.append(self.words.joined(at, bisect_right(self.words.ends, self.end)))
+        return " ".join(part for part in parts if part)
 
 
 def _plain(written: str, token: Token) -> str:
@@ -129,7 +129,7 @@ def parsed(text: str) -> list[exp.Expr]:
     parser = _Parser(dialect=dialect)
     parser.words = _Words(text, tokens)
     statements = parser.parse(tokens, text)
-    return [one for one in statements if one is not None and not isinstance(one, exp.Semicolon)]
+    return [tree for tree in statements if tree is not None and not isinstance(tree, exp.Semicolon)]
 
 
 def as_written(node: exp.Expr) -> str | None:
@@ -188,19 +188,19 @@ def own_words(tree: exp.Expr) -> str:
     return sql_of(tree) if written is None else str(written)
 
 
-def keep_words(found: exp.Expr, tree: exp.Expr, replaced: Sequence[tuple[exp.Expr, exp.Expr]]) -> None:
+def keep_words(expression: exp.Expr, tree: exp.Expr, replaced: Sequence[tuple[exp.Expr, exp.Expr]]) -> None:
     """Keep beside an expression the words of which it was made.
 
     Args:
-        found: what was made.
+        expression: what was made.
         tree: what somebody wrote.
-        replaced: parts of `tree`, with what stands in their place in `found`.
+        replaced: parts of `tree`, with what stands in their place in `expression`.
     """
     span = tree.meta.get(_SPAN)
     parts = [(_place_of(part), _enclosed(by)) for part, by in replaced]
-    known = [(place, words) for place, words in parts if place is not None]
-    if span is not None and len(known) == len(parts):
-        found.meta[_OWN] = span.text(known)
+    placed_parts = [(place, words) for place, words in parts if place is not None]
+    if span is not None and len(placed_parts) == len(parts):
+        expression.meta[_OWN] = span.text(placed_parts)
 
 
 def _enclosed(tree: exp.Expr) -> str:

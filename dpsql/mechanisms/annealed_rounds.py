@@ -54,7 +54,7 @@ def round_asks(facts: Facts, left: Fraction, cells: int) -> list[Ask]:
 
 def overlaps(workload: Workload, cliques: Sequence[Clique]) -> dict[Clique, int]:
     """w_r of each candidate: for each of its columns the marginals of the workload that have it."""
-    held = Counter(name for asked in workload.needed for name in asked)
+    held = Counter(name for marginal in workload.needed for name in marginal)
     return {clique: sum(held[name] for name in clique) for clique in cliques}
 
 

@@ -211,8 +211,8 @@ class Chosen(Ask):
     def planned(self, course: Pricing) -> Iterable[PlannedMeasurement]:
         """See `Ask.planned`."""
         stddev, cost = course.stddev(self.part), float(course.cost(self.part))
-        one = PlannedMeasurement(self.inside, self.cells, stddev, cost, self.note, open=self.open)
-        return [one] * self.times
+        measurement = PlannedMeasurement(self.inside, self.cells, stddev, cost, self.note, open=self.open)
+        return [measurement] * self.times
 
 
 @dataclass(frozen=True)

@@ -284,11 +284,11 @@ def usual_noise(*, pure: bool) -> str:
 
 def options() -> dict[str, str]:
     """The options of all mechanisms: name to DuckDB type, text where some take numbers, others words."""
-    found: dict[str, str] = {FAITHFUL: "BOOLEAN"}
+    sql_types: dict[str, str] = {FAITHFUL: "BOOLEAN"}
     for mechanism in _registry.values():
         for name, kind in _options_of(mechanism).items():
-            found[name] = kind if found.get(name, kind) == kind else "VARCHAR"
-    return found
+            sql_types[name] = kind if sql_types.get(name, kind) == kind else "VARCHAR"
+    return sql_types
 
 
 def options_of(name: str) -> set[str]:
@@ -307,7 +307,7 @@ _SQL_TYPES: Final = {tuple: "ANY", bool: "BOOLEAN", int: "BIGINT", float: "DOUBL
 
 def _kind(hint: Any) -> type:
     """The kind of an option from its annotation, `int` or `int | None`; text for `int | str`."""
-    named = [get_origin(one) or one for one in _alternatives(hint)]
+    named = [get_origin(alternative) or alternative for alternative in _alternatives(hint)]
     kinds = [kind for kind in _SQL_TYPES if kind in named]
     return str if str in kinds else kinds[0]
 
@@ -339,12 +339,12 @@ def make(name: str, given: Mapping[str, Any]) -> Mechanism:
         InvalidArgument: an option of another mechanism, or a value out of range.
     """
     mechanism = find(name)
-    known = {field.name: field for field in fields(mechanism)}  # type: ignore[arg-type]
+    own_fields = {field.name: field for field in fields(mechanism)}  # type: ignore[arg-type]
     for option in given:
-        if option not in known:
+        if option not in own_fields:
             owners = [other for other, cls in sorted(_registry.items()) if option in {f.name for f in fields(cls)}]  # type: ignore[arg-type]
             whose = f", it is one of {', '.join(owners)}" if owners else ""
-            listed = ", ".join(known) or "none"
+            listed = ", ".join(own_fields) or "none"
             raise InvalidArgument(f"{option} is no option of mechanism {name!r}{whose}; its options are {listed}")
     hints = get_type_hints(mechanism)
     return mechanism(**{option: _option(option, value, hints[option]) for option, value in given.items()})
@@ -367,10 +367,10 @@ def _option(name: str, value: Any, hint: Any) -> Any:
 
 def explicit_options(mechanism: Mechanism) -> dict[str, Any]:
     """A mechanism's options for the request's key and the record: all, but `LATER` ones at their defaults."""
-    found = {}
+    settings = {}
     for field in fields(mechanism):  # type: ignore[arg-type]
         assert field.default is not MISSING
         value = getattr(mechanism, field.name)
         if value != field.default or not field.metadata.get("later"):
-            found[field.name] = value
-    return found
+            settings[field.name] = value
+    return settings

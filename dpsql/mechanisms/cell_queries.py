@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Domain
-from dpsql.core.linear_family import Asked, LinearFamily, answers_of, columns_of, number_of
+from dpsql.core.linear_family import LinearFamily, QueryFamily, answers_of, columns_of, number_of
 from dpsql.core.prior import packed, project_rows
 from dpsql.core.threshold import Family, clique_of
 from dpsql.core.workload import Workload
@@ -55,8 +55,8 @@ def check_cells(name: str, domain: Domain, workload: Workload) -> None:
 
 def cells_of(domain: Domain, workload: Workload) -> int:
     """How many cells, thresholds and linear queries a workload has."""
-    known = sum(domain.size(clique_of(family)) for family in workload.families)
-    return known + sum(family.count for family in workload.linear)
+    cells = sum(domain.size(clique_of(family)) for family in workload.families)
+    return cells + sum(family.count for family in workload.linear)
 
 
 def workload_words(workload: Workload, unit: str = "largest weight") -> str:
@@ -74,11 +74,11 @@ def workload_words(workload: Workload, unit: str = "largest weight") -> str:
     return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:2])} and {words[2]}"
 
 
-def game_seconds(domain: Domain, workload: Workload, rounds: int, records: int, asked: float) -> float:
+def game_seconds(domain: Domain, workload: Workload, rounds: int, records: int, conjunctions: float) -> float:
     """About how long so many rounds take that score all cells and find so many records for so many conjunctions."""
-    added = sum(len(one.clique) * (one.least + 1) * domain.size(one.clique) for one in workload.thresholds)
+    added = sum(len(part.clique) * (part.least + 1) * domain.size(part.clique) for part in workload.thresholds)
     scored = rounds * (SCORED_SECONDS * cells_of(domain, workload) + _ADDED_SECONDS * added + QUESTION_SECONDS)
-    return scored + rounds * records * (_RECORD_SECONDS * domain.width + _CONJUNCTION_SECONDS * asked)
+    return scored + rounds * records * (_RECORD_SECONDS * domain.width + _CONJUNCTION_SECONDS * conjunctions)
 
 
 def worth(query: Query, weight: float) -> list[tuple[tuple[Family, int], float]]:
@@ -91,8 +91,8 @@ def worth(query: Query, weight: float) -> list[tuple[tuple[Family, int], float]]
 
 def conjunctions_of(queries: Iterable[tuple[Query, float]]) -> tuple[list[tuple[Family, int]], list[float]]:
     """The conjunctions of weighted queries, and their weights, for a record that gains by them."""
-    found = [part for query, weight in queries for part in worth(query, weight)]
-    return [cell for cell, _ in found], [weight for _, weight in found]
+    parts = [part for query, weight in queries for part in worth(query, weight)]
+    return [cell for cell, _ in parts], [weight for _, weight in parts]
 
 
 def conjunctions_each(domain: Domain, workload: Workload) -> float:
@@ -102,7 +102,7 @@ def conjunctions_each(domain: Domain, workload: Workload) -> float:
 
 
 def uniform_queries(
-    domain: Domain, families: Sequence[Asked], count: int, generator: np.random.Generator
+    domain: Domain, families: Sequence[QueryFamily], count: int, generator: np.random.Generator
 ) -> list[SignedQuery]:
     """Queries, each with a sign, as `sample_cells` returns them when all are as likely."""
     sizes = [number_of(domain, family) for family in families]
@@ -119,7 +119,7 @@ def uniform_queries(
 class RecordCounts:
     """How many of the records so far each query counts: one dense array for each clique."""
 
-    def __init__(self, domain: Domain, families: Sequence[Asked]) -> None:
+    def __init__(self, domain: Domain, families: Sequence[QueryFamily]) -> None:
         self._domain = domain
         self._counts = {clique: np.zeros(domain.size(clique), np.int32) for clique in map(columns_of, families)}
 
@@ -129,12 +129,12 @@ class RecordCounts:
         for clique, counts in self._counts.items():
             np.add.at(counts, packed(records, self._domain.names, self._domain, clique), 1)
 
-    def of(self, family: Asked) -> npt.NDArray[np.float64]:
+    def of(self, family: QueryFamily) -> npt.NDArray[np.float64]:
         """The counts of a family's queries, or the answers of linear ones in steps, shape (cells,)."""
         return answers_of(self._domain, self._counts[columns_of(family)].astype(np.float64), family)
 
 
-def answers_of_rows(domain: Domain, codes: npt.NDArray[np.int64], weights: Floats, family: Asked) -> Floats:
+def answers_of_rows(domain: Domain, codes: npt.NDArray[np.int64], weights: Floats, family: QueryFamily) -> Floats:
     """The answers of weighted records to the queries of a family, shape (cells,)."""
     return answers_of(domain, project_rows(codes, weights, domain.names, domain, columns_of(family)), family)
 
@@ -145,13 +145,13 @@ def unsatisfied(domain: Domain, records: npt.NDArray[np.int64], drawn: Iterable[
     Where the records answer as the table does, cells are drawn as often with a plus as with a minus: one half. Of a
     linear query it is how far it is below the most that a record can answer, as a part of the span of its weights.
     """
-    total, count, known = 0.0, 0, dict[Asked, Floats]()
+    total, count, answers = 0.0, 0, dict[QueryFamily, Floats]()
     each = np.full(len(records), 1 / len(records))
     for query, sign in drawn:
         family, cell = query
-        if family not in known:
-            known[family] = answers_of_rows(domain, records, each, family)
-        share = float(known[family][cell])
+        if family not in answers:
+            answers[family] = answers_of_rows(domain, records, each, family)
+        share = float(answers[family][cell])
         if isinstance(family, LinearFamily):
             share = (share - float(family.weights.min(initial=0))) / family.span
         total += 1 - share if sign > 0 else share

@@ -118,10 +118,10 @@ class Course:
         shares = ", ".join(f"{type(ask).__name__} {ask.share}" for ask in self.asks)
         if min(given, default=0) < 0:
             raise InvalidArgument(f"mechanism {mechanism!r}: a share of its course is below 0: {shares}")
-        asked = sum((part.count * part.share for part in self.parts), Fraction(0))
-        if self.left < 0 or asked > 1:
+        total = sum((part.count * part.share for part in self.parts), Fraction(0))
+        if self.left < 0 or total > 1:
             raise InvalidArgument(
-                f"mechanism {mechanism!r}: the shares of its course add up to {max(asked, 1 - self.left)}, more than "
+                f"mechanism {mechanism!r}: the shares of its course add up to {max(total, 1 - self.left)}, more than "
                 f"1: {shares}; give smaller ones, or make it by Course.in_turn, which shares what is left"
             )
 

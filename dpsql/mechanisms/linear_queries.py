@@ -65,10 +65,10 @@ def linear_seconds(workload: Workload, work: float) -> float:
 
 
 def allocated_seconds(
-    domain: Domain, workload: Workload, found: Allocation, work: tuple[float, float], rows: float
+    domain: Domain, workload: Workload, allocation: Allocation, work: tuple[float, float], rows: float
 ) -> float:
     """About how long a relaxed fit takes to allocated marginals and linear queries, by the work of each."""
-    cells = sum(domain.size(clique) for clique, _ in found.shares)
+    cells = sum(domain.size(clique) for clique, _ in allocation.shares)
     return fitting_seconds(domain, work[0], rows, cells) + linear_seconds(workload, work[1])
 
 
@@ -103,7 +103,7 @@ def sensitivity_remarks(
     whole: bool,
 ) -> list[Remark]:
     """What a plan says of linear queries that may be selected: what a row changes, and the noise of one with ρ."""
-    found = []
+    remarks = []
     for family in families:
         if whole:
             (spread,) = family_stddevs(domain, [family], rho, neighbours, noise)
@@ -111,8 +111,8 @@ def sensitivity_remarks(
             spread = noise.stddev(rho, moved_of_linear(domain, family, neighbours, single=True) ** noise.norm)
         moved = _moved_words(domain, family, neighbours, single=not whole)
         note = f"{shorten(family.text)} {moved}; if it is selected, its noise has a standard deviation of "
-        found.append(Remark("linear query", f"{note}{spread * float(family.step):.4g}"))
-    return found
+        remarks.append(Remark("linear query", f"{note}{spread * float(family.step):.4g}"))
+    return remarks
 
 
 def _moved_words(domain: Domain, family: LinearFamily, neighbours: Neighbours, *, single: bool = False) -> str:

@@ -63,9 +63,9 @@ def load_file(path: str | Path) -> tuple[str, ...]:
     """
     file = Path(path).resolve()
     source = Loaded(_digest(path), file)
-    known = tuple(name for name, one in _loaded.items() if one.path == file)
-    if known and _loaded[known[0]] == source:
-        return known
+    old_names = tuple(name for name, entry in _loaded.items() if entry.path == file)
+    if old_names and _loaded[old_names[0]] == source:
+        return old_names
     module = f"dpsql_own_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(module, file)
     if spec is None or spec.loader is None:
@@ -74,7 +74,7 @@ def load_file(path: str | Path) -> tuple[str, ...]:
     sys.modules[module] = made  # where dataclasses look up their annotations
     learnt = _LEARNS in sys.modules
     try:
-        with registering(known) as names:
+        with registering(old_names) as names:
             spec.loader.exec_module(made)
             if not learnt and _LEARNS in sys.modules:
                 raise InvalidArgument(
@@ -87,7 +87,7 @@ def load_file(path: str | Path) -> tuple[str, ...]:
         raise InvalidArgument(f"load has {str(path)!r}, which fails: {type(error).__name__}: {error}") from error
     if not names:
         raise InvalidArgument(f"load has {str(path)!r}, which registers no mechanism: decorate a class by @register")
-    for name in set(known) - set(names):
+    for name in set(old_names) - set(names):
         if find(name).__module__ == module:  # not of a module that the file imports, which does not run again
             forget(name)
             del _loaded[name]
@@ -106,7 +106,7 @@ def check_unchanged(paths: Iterable[str | Path]) -> None:
     """
     for path in paths:
         file = Path(path).resolve()
-        codes = {one.code for one in _loaded.values() if one.path == file}
+        codes = {entry.code for entry in _loaded.values() if entry.path == file}
         if _digest(path) not in codes:
             raise InvalidArgument(
                 f"load has {str(path)!r}, which has changed since it was loaded: its run is not kept; begin again"
@@ -132,8 +132,8 @@ def load_installed(entries: Iterable[EntryPoint]) -> None:
             with registering() as names:
                 entry.load()
         except (Exception, SystemExit) as error:
-            said = f"entry point {entry.name!r} of group {GROUP} is left out: {type(error).__name__}: {error}"
-            warnings.warn(said, RuntimeWarning, stacklevel=2)
+            message = f"entry point {entry.name!r} of group {GROUP} is left out: {type(error).__name__}: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
             continue
         code = entry.value if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
         _loaded.update(dict.fromkeys(names, Loaded(code)))

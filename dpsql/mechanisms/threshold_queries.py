@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.linear_family import Asked, moved_by
+from dpsql.core.linear_family import QueryFamily, moved_by
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Family, Threshold, clique_of, match_counts, most_counted
 from dpsql.core.workload import Workload
@@ -42,30 +42,30 @@ def parts_of(family: Threshold) -> list[Family]:
     >>> parts_of(Threshold(("a", "b", "c"), 3))
     [('a', 'b', 'c')]
     """
-    found: list[Family] = []
+    parts: list[Family] = []
     for order in range(max(2, family.least), len(family.clique) + 1):
         for part in itertools.combinations(family.clique, order):
-            found.append(part if order == family.least else Threshold(part, family.least))
-    return found
+            parts.append(part if order == family.least else Threshold(part, family.least))
+    return parts
 
 
 def candidates(workload: Workload) -> list[Family]:
     """What rounds select from, after the 1-way marginals: all larger parts of the workload's families."""
     marginals = Workload(workload.cliques).closure() if workload.cliques else ()
-    found: list[Family] = [clique for clique in marginals if len(clique) > 1]
+    families: list[Family] = [clique for clique in marginals if len(clique) > 1]
     for family in workload.thresholds:
-        found += parts_of(family)
-    return list(dict.fromkeys(found))
+        families += parts_of(family)
+    return list(dict.fromkeys(families))
 
 
-def weights(domain: Domain, families: Sequence[Asked], neighbours: Neighbours) -> list[int] | None:
+def weights(domain: Domain, families: Sequence[QueryFamily], neighbours: Neighbours) -> list[int] | None:
     """Of the L1 scores of families, so that one row moves all of them alike; None where there are marginals only."""
     if all(isinstance(family, tuple) for family in families):
         return None
     each = [max(1, moved_by(domain, family, neighbours)) for family in families]
     largest = max(each)
     scale = min(_FINENESS * largest, 10**6)
-    return [max(1, scale // one) for one in each]
+    return [max(1, scale // move) for move in each]
 
 
 def noisy_cells(domain: Domain, family: Family) -> float:
@@ -98,11 +98,11 @@ def coefficients(family: Threshold) -> Mapping[Clique, int]:
     >>> coefficients(Threshold(("a", "b"), 1))
     {('a',): 1, ('b',): 1, ('a', 'b'): -1}
     """
-    found = {}
+    factors = {}
     for order in range(family.least, len(family.clique) + 1):
         factor = (-1) ** (order - family.least) * math.comb(order - 1, family.least - 1)
-        found.update(dict.fromkeys(itertools.combinations(family.clique, order), factor))
-    return found
+        factors.update(dict.fromkeys(itertools.combinations(family.clique, order), factor))
+    return factors
 
 
 def to_measure(domain: Domain, workload: Workload, norm: int) -> tuple[tuple[Clique, ...], float]:
@@ -118,13 +118,13 @@ def to_measure(domain: Domain, workload: Workload, norm: int) -> tuple[tuple[Cli
     """
     if not workload.thresholds:
         return workload.needed, 1.0
-    whole = max(most_counted(domain.shape(one.clique), one.least) for one in workload.thresholds)
-    if any(len(one.clique) > _MOST_COLUMNS for one in workload.thresholds):
+    whole = max(most_counted(domain.shape(threshold.clique), threshold.least) for threshold in workload.thresholds)
+    if any(len(threshold.clique) > _MOST_COLUMNS for threshold in workload.thresholds):
         return workload.needed, math.sqrt(whole)
     subsets = dict.fromkeys(workload.cliques)
     for family in workload.thresholds:
         subsets.update(dict.fromkeys(coefficients(family)))
-    parts = max(sum(factor**2 for factor in coefficients(one).values()) for one in workload.thresholds)
+    parts = max(sum(factor**2 for factor in coefficients(threshold).values()) for threshold in workload.thresholds)
     power = 2 if norm == 1 else 1
     if whole * len(workload.needed) ** power <= parts * len(subsets) ** power:
         return workload.needed, math.sqrt(whole)

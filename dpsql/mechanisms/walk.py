@@ -60,9 +60,9 @@ class Walk:
 
     def requests(self, name: str | None = None) -> list[tuple[Clique, Fraction]]:
         """The whole marginals of the course with their ρ; those of one ask, where it is named."""
-        asked = [request for ask in self.course.of(Marginals, name) for request in ask.requests]
-        costs = {part: self.course.cost(part) for part in {part for _, part in asked}}  # most are equal
-        return [(clique, costs[part]) for clique, part in asked]
+        requests = [request for ask in self.course.of(Marginals, name) for request in ask.requests]
+        costs = {part: self.course.cost(part) for part in {part for _, part in requests}}  # most are equal
+        return [(clique, costs[part]) for clique, part in requests]
 
     def marginals(self, name: str | None = None, *, begun: bool = False) -> list[Measurement]:
         """Whole marginals of the course, at once.
@@ -72,8 +72,8 @@ class Walk:
             begun: ask in their place what a run that was killed had asked, by the rules of an earlier version.
         """
         before = self.curator.begun() if begun else []
-        asked = before or self.requests(name)
-        return self.curator.measure(asked, self.course.noise) if asked else []
+        requests = before or self.requests(name)
+        return self.curator.measure(requests, self.course.noise) if requests else []
 
     def chosen(self, cliques: Sequence[Clique], name: str) -> list[Measurement]:
         """Whole marginals that were chosen meanwhile, as one ask of the course says."""

@@ -56,24 +56,24 @@ class Fitness:
         project = projecting(model, cliques)
         loss, cells = 0.0, 0
         clique: Clique = ()
-        found: npt.NDArray[np.float64] = np.ones(1)
-        for one in sorted(noisy, key=lambda m: m.clique):
-            if one.clique != clique:
-                clique = one.clique
-                found = np.asarray(project(clique), np.float64)
-            answers, values, variance = found, one.values.astype(np.float64), float(one.variance)
-            if one.linear is not None:
-                answers = one.linear.answers(found)
-            if one.least is not None:
-                answers = threshold_counts(answers, one.shape, one.least)
-            if one.cells is not None:
-                answers = answers[list(one.cells)]
-            elif one.linear is None and (least := _least_of(clique, thresholds)) is not None:
-                answers = threshold_counts(answers, one.shape, least)
-                values = threshold_counts(values, one.shape, least)
-                variance *= most_counted(one.shape, least)
+        marginal: npt.NDArray[np.float64] = np.ones(1)
+        for measurement in sorted(noisy, key=lambda m: m.clique):
+            if measurement.clique != clique:
+                clique = measurement.clique
+                marginal = np.asarray(project(clique), np.float64)
+            answers, values, variance = marginal, measurement.values.astype(np.float64), float(measurement.variance)
+            if measurement.linear is not None:
+                answers = measurement.linear.answers(marginal)
+            if measurement.least is not None:
+                answers = threshold_counts(answers, measurement.shape, measurement.least)
+            if measurement.cells is not None:
+                answers = answers[list(measurement.cells)]
+            elif measurement.linear is None and (least := _least_of(clique, thresholds)) is not None:
+                answers = threshold_counts(answers, measurement.shape, least)
+                values = threshold_counts(values, measurement.shape, least)
+                variance *= most_counted(measurement.shape, least)
             loss += float(np.sum((model.total * answers - values) ** 2)) / (2 * variance)
-            cells += len(one.values)
+            cells += len(measurement.values)
         return Fitness(loss, cells)
 
     @property
@@ -108,5 +108,5 @@ class Fitness:
 
 def _least_of(clique: Clique, thresholds: Sequence[Threshold]) -> int | None:
     """The least t of the families that a marginal is a part (t, U) of, but for t = |U|; None where there is none."""
-    kept = [one.least for one in thresholds if one.least < len(clique) and set(clique) <= set(one.clique)]
-    return min(kept) if kept and len(clique) > 1 else None
+    sizes = [family.least for family in thresholds if family.least < len(clique) and set(clique) <= set(family.clique)]
+    return min(sizes) if sizes and len(clique) > 1 else None

@@ -46,15 +46,15 @@ class GroupedRows:
         by_group, by_row = self._parts(clique)
         size = self.domain.size(clique)
         if not set(clique) & set(self.keys):
-            found: npt.NDArray[np.float64] = np.bincount(by_row, self.weights.sum(axis=0), size).astype(np.float64)
+            marginal: npt.NDArray[np.float64] = np.bincount(by_row, self.weights.sum(axis=0), size).astype(np.float64)
         elif set(clique) <= set(self.keys):
-            found = np.bincount(by_group, self.weights.sum(axis=1), size).astype(np.float64)
+            marginal = np.bincount(by_group, self.weights.sum(axis=1), size).astype(np.float64)
         else:
-            found = np.zeros(size)
+            marginal = np.zeros(size)
             for start in range(0, len(self.groups), 64):  # so that indices of one part are in memory at a time
                 cells = by_group[start : start + 64, None] + by_row
-                found += np.bincount(cells.ravel(), self.weights[start : start + 64].ravel(), size)
-        return found.astype(np.float32)
+                marginal += np.bincount(cells.ravel(), self.weights[start : start + 64].ravel(), size)
+        return marginal.astype(np.float32)
 
     def _parts(self, clique: Clique) -> tuple[Codes, Codes]:
         """What the group and what the row adds to the index of a clique's cell."""
@@ -81,8 +81,8 @@ class GroupedRows:
         for part in allowed:
             if part.clique:
                 by_group, by_row = self._parts(part.clique)
-                known = packed(part.codes, part.clique, self.domain, part.clique)
-                weights = np.where(np.isin(by_group[:, None] + by_row, known), weights, 0.0)
+                allowed_cells = packed(part.codes, part.clique, self.domain, part.clique)
+                weights = np.where(np.isin(by_group[:, None] + by_row, allowed_cells), weights, 0.0)
         if rows and weights.sum() <= 0:
             raise DpsqlError(
                 "no row of the model satisfies the constraints: ask for mechanism := 'projection', which draws only "

@@ -63,15 +63,15 @@ def fit_report(fit: Fit, against: Fitness | None = None) -> dict[str, Any]:
     """
     residual = fit.residual if against is None or against.residual is None else against.residual
     converged = fit.converged or (against is not None and against.is_explained)
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "residual": round(residual, 4),
         "converged": converged,
         "pull": round(fit.pull, 3),
         "steps": fit.steps,
     }
     if not converged:
-        found["warning"] = (
+        report["warning"] = (
             f"the fit did not converge: its residual is {residual:.2f}, noise alone leaves about 1; ask for more "
             "relaxed_rows or steps"
         )
-    return found
+    return report

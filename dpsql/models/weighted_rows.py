@@ -59,17 +59,17 @@ def satisfying(
 
     Constraints have no column in common, so one pass mends them all.
     """
-    found = []
-    for part in (one for one in allowed if one.clique):
-        known = packed(part.codes, part.clique, domain, part.clique)
-        broken = np.flatnonzero(~np.isin(packed(codes, domain.names, domain, part.clique), known))
+    breaches = []
+    for part in (constraint for constraint in allowed if constraint.clique):
+        cells = packed(part.codes, part.clique, domain, part.clique)
+        broken = np.flatnonzero(~np.isin(packed(codes, domain.names, domain, part.clique), cells))
         if len(broken):
-            found.append((part, known, broken))
-    if not found:
+            breaches.append((part, cells, broken))
+    if not breaches:
         return codes
-    codes, project = codes.copy(), projecting(model, [part.clique for part, _, _ in found])
-    for part, known, broken in found:
-        weights = project(part.clique)[known].astype(np.float64) + 1e-12
+    codes, project = codes.copy(), projecting(model, [part.clique for part, _, _ in breaches])
+    for part, cells, broken in breaches:
+        weights = project(part.clique)[cells].astype(np.float64) + 1e-12
         drawn = generator.permutation(systematic(weights, len(broken), generator))
         for name, values in zip(part.clique, part.codes[drawn].T, strict=True):
             codes[broken, domain.names.index(name)] = values

@@ -194,11 +194,11 @@ def accept(cursor: Cursor, catalog: str, reason: str) -> Finding:
         BooksError: there are no books to accept, or they cannot be written.
     """
     _check_reason(reason)
-    found = inspect(cursor, catalog)
-    if found.flaw is None:
+    finding = inspect(cursor, catalog)
+    if finding.flaw is None:
         raise InvalidArgument("the ledger fits together: there is nothing to accept")
     books = Books(cursor, catalog)
     if not ledger.events(books):
-        raise BooksError(f"{found.flaw}: there are no books left to accept; restore a copy of the database")
-    acceptance.accept(books, reason, found.flaw)
+        raise BooksError(f"{finding.flaw}: there are no books left to accept; restore a copy of the database")
+    acceptance.accept(books, reason, finding.flaw)
     return inspect(cursor, catalog)

@@ -40,29 +40,29 @@ def declarations_of(rows: Sequence[Mapping[str, Any]], arguments: Arguments) -> 
     {'sex': {'values': ['F', 'M']}, 'age': {'lower': '0'}}
     """
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    named = next((known for name in NAMES if (known := pick(name, columns))), None)
+    named = next((header for name in NAMES if (header := pick(name, columns))), None)
     if named is None:
         raise InvalidArgument(
             f"the codebook has no column {NAMES[0]!r} that names the columns of the table; it has {_listed(columns)}"
         )
-    value = next((known for name in _VALUE if (known := pick(name, columns))), None)
+    value = next((header for name in _VALUE if (header := pick(name, columns))), None)
     meanings = {column: arguments.find(column) for column in columns if column not in (named, value)}
-    meanings = {column: known for column, known in meanings.items() if fold(column) not in _IGNORED}
-    unknown = [column for column, known in meanings.items() if known is None]
+    meanings = {column: meaning for column, meaning in meanings.items() if fold(column) not in _IGNORED}
+    unknown = [column for column, meaning in meanings.items() if meaning is None]
     if unknown:
         raise InvalidArgument(
             f"the codebook's columns {_listed(unknown)} mean nothing here: rename them to one of "
             f"value, {arguments}, or to label, description or comment, which declare nothing"
         )
-    found: dict[str, dict[str, Any]] = {}
+    declarations: dict[str, dict[str, Any]] = {}
     for row in rows:
         if _says(row.get(named)):
-            _add(found.setdefault(str(row[named]), {}), row, meanings, value, arguments)
-    return found
+            _add(declarations.setdefault(str(row[named]), {}), row, meanings, value, arguments)
+    return declarations
 
 
 def _add(
-    known: dict[str, Any],
+    entries: dict[str, Any],
     row: Mapping[str, Any],
     meanings: Mapping[str, str | None],
     value: str | None,
@@ -75,11 +75,11 @@ def _add(
         cell = _cell(arguments, name, row[column], str(column))
         if cell is False and name != "nulls":
             continue  # a codebook writes false where it means nothing
-        if known.get(name, cell) != cell:
-            raise InvalidArgument(f"the codebook gives {name} twice for one column, {known[name]!r} and {cell!r}")
-        known[name] = cell
+        if entries.get(name, cell) != cell:
+            raise InvalidArgument(f"the codebook gives {name} twice for one column, {entries[name]!r} and {cell!r}")
+        entries[name] = cell
     if value is not None and _says(row.get(value)):
-        known.setdefault("values", []).append(row[value])
+        entries.setdefault("values", []).append(row[value])
 
 
 def _says(cell: Any) -> bool:
@@ -90,10 +90,10 @@ def _says(cell: Any) -> bool:
 def _cell(arguments: Arguments, name: str, cell: Any, column: str) -> Any:
     """A cell as the argument that it is."""
     if arguments.is_switch(name) and not isinstance(cell, bool):
-        known = _SWITCHES.get(str(cell).strip().lower())
-        if known is None:
+        switch = _SWITCHES.get(str(cell).strip().lower())
+        if switch is None:
             raise InvalidArgument(f"the codebook's {column!r} is {cell!r}: give true or false, or rename that column")
-        return known
+        return switch
     if arguments.is_list(name) and isinstance(cell, str):
         return _split(cell)
     if arguments.types[name] == "BIGINT" and not isinstance(cell, int):
@@ -137,8 +137,8 @@ def from_json(text: str, arguments: Arguments) -> Declarations:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose names are each given once, for JSON itself keeps the last one silently."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for name in found if sum(name == other for other, _ in pairs) > 1)
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        twice = next(name for name in members if sum(name == other for other, _ in pairs) > 1)
         raise InvalidArgument(f"from_json names {twice!r} twice: name it once")
-    return found
+    return members

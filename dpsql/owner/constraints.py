@@ -51,13 +51,13 @@ def unconstrain(cursor: Cursor, source: Source, predicate: str) -> Constraint:
     """
     books = Books(cursor, source.catalog)
     account_of(books, source)
-    known = [*facts.constraints(books, source.key), *facts.rules(books, source.key)]
-    found = [other for other in known if other.predicate == predicate.strip()]
-    if not found:
-        listed = "; ".join(other.predicate for other in known) or "none"
+    constraints = [*facts.constraints(books, source.key), *facts.rules(books, source.key)]
+    matches = [other for other in constraints if other.predicate == predicate.strip()]
+    if not matches:
+        listed = "; ".join(other.predicate for other in constraints) or "none"
         raise InvalidArgument(f"{source.name!r} has no constraint {predicate.strip()!r}; it has: {listed}")
-    facts.constrain(books, source.key, found[0], remove=True)
-    return found[0]
+    facts.constrain(books, source.key, matches[0], remove=True)
+    return matches[0]
 
 
 def tried_on(books: Books, source: Source, constraint: Constraint) -> tuple[Domain, Sequence[Constraint]]:

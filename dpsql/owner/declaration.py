@@ -100,17 +100,17 @@ class Declaration:
             raise InvalidArgument("nulls is false, but the values of nulls_as count as NULL: leave one of them out")
         texts = () if self.nulls_as is None else null_texts(cursor, column, self.nulls_as)
         read, form = (column, {}) if self.read_as is None else read_column(column, self.read_as)
-        found = self._domain(cursor, read, search_path)
+        plain = self._domain(cursor, read, search_path)
         if self.points is not None:
-            found = with_points(cursor, read, found, self.points)
+            plain = with_points(cursor, read, plain, self.points)
         if self.read_as is not None:
-            if found.kind != "bins":
+            if plain.kind != "bins":
                 raise InvalidArgument("read_as goes with bins: say lower and upper, or edges; values are texts already")
-            found = replace(found, **form)
-            check_written(cursor, found)
+            plain = replace(plain, **form)
+            check_written(cursor, plain)
         if self.step is not None:
-            found = with_step(found, self.step)
-        return with_nulls(cursor, found, texts) if texts else found
+            plain = with_step(plain, self.step)
+        return with_nulls(cursor, plain, texts) if texts else plain
 
     def _check_ways(self, column: Column) -> None:
         """Refuse what is not said in exactly one way, and what goes with another way."""
@@ -183,7 +183,7 @@ class Declaration:
             cursor, column, self.edges, self.lower, self.upper, self.bins, nullable=nullable, other=self.other
         )
 
-    def kept(self, found: Attribute, known: Attribute | None) -> Attribute:
+    def reconciled(self, draft: Attribute, entry: Attribute | None) -> Attribute:
         """The domain that is recorded already, where an earlier version made it of the same words; else the new one.
 
         Earlier versions divided the bounds by their number of values, so that edges were 0, 1001, 2001, …; who says the
@@ -191,18 +191,18 @@ class Declaration:
         rows stays one, whatever else of it is declared anew, until its owner says `looked := false`: who has read the
         rows has read them.
         """
-        same = self._same(found, known)
-        looked = known is not None and known.looked if self.looked is None else self.looked
+        same = self._same(draft, entry)
+        looked = entry is not None and entry.looked if self.looked is None else self.looked
         return replace(same, looked=looked)
 
-    def _same(self, found: Attribute, known: Attribute | None) -> Attribute:
-        """See `kept`, of the domain alone."""
-        if known is None or self.lower is None or found.kind != "bins" or found.is_float or known.ticks == found.ticks:
-            return found
+    def _same(self, draft: Attribute, entry: Attribute | None) -> Attribute:
+        """See `reconciled`, of the domain alone."""
+        if entry is None or self.lower is None or draft.kind != "bins" or draft.is_float or entry.ticks == draft.ticks:
+            return draft
         plain = self.scale in (None, "linear") and self.every is None and self.points is None and self.step is None
-        earlier = equal_width(found.ticks[0], int(found.ticks[-1]) - 1, found.regular, is_float=False)
-        same = replace(known.of_release, ticks=found.ticks, edges=found.edges) == found
-        return known.of_release if plain and same and known.ticks == earlier else found
+        earlier = equal_width(draft.ticks[0], int(draft.ticks[-1]) - 1, draft.regular, is_float=False)
+        same = replace(entry.of_release, ticks=draft.ticks, edges=draft.edges) == draft
+        return entry.of_release if plain and same and entry.ticks == earlier else draft
 
 
 def read_column(column: Column, read_as: str) -> tuple[Column, dict[str, Any]]:
@@ -217,13 +217,13 @@ def read_column(column: Column, read_as: str) -> tuple[Column, dict[str, Any]]:
         return replace(column, type=reading.type), _form(column, reading)
     kind, suffix = (read_as[:-1].strip(), "%") if read_as.endswith("%") else (read_as.strip(), "")
     kind = _as_duckdb_writes(kind)
-    known = column_type(kind)
+    read_type = column_type(kind)
     if public_type(column.type) != "VARCHAR" or column_type(column.type).members:
         raise InvalidArgument(
             f"read_as is {read_as!r}, but {column.name!r} is of type {kind_of(column.type)}: it goes with VARCHAR; "
             f"what numbers are read as is a form of times: {', '.join(form.name for form in FORMS if form.is_number)}"
         )
-    if not known.has_bins or known.depends_on_session or (suffix and not known.is_number):
+    if not read_type.has_bins or read_type.depends_on_session or (suffix and not read_type.is_number):
         raise InvalidArgument(
             f"read_as is {read_as!r}: give a type of numbers, dates or times, such as 'INTEGER', 'DECIMAL(9,2)', "
             f"'DOUBLE', 'DATE', or 'DECIMAL(5,2)%' for texts such as 13.5%; or a form of times: {', '.join(READINGS)}"
@@ -237,10 +237,10 @@ def _form(column: Column, reading: Reading) -> dict[str, Any]:
     Raises:
         InvalidArgument: its type does not hold it.
     """
-    known, kind = column_type(column.type), public_type(column.type)
-    if kind == "VARCHAR" and not known.members:
+    stored_type, kind = column_type(column.type), public_type(column.type)
+    if kind == "VARCHAR" and not stored_type.members:
         return {"text": True, "reading": reading.name}
-    exact = known.is_number and not (known.float_type is np.float32 and reading.digits > FLT_DIG)
+    exact = stored_type.is_number and not (stored_type.float_type is np.float32 and reading.digits > FLT_DIG)
     if not reading.is_number or not exact:
         fits = "a column of numbers, or of texts of digits" if reading.is_number else "a column of texts"
         raise InvalidArgument(

@@ -72,20 +72,20 @@ def declare_all(
     account_of(books, source)
     if not declarations:
         raise InvalidArgument("no column is declared: name at least one, such as {'age': {'lower': 0, 'upper': 119}}")
-    found: dict[str, Attribute] = {}
+    attributes: dict[str, Attribute] = {}
     wrong: dict[str, DpsqlError] = {}
     for name, how in declarations.items():
         try:
             attribute = _declared(cursor, source, name, checked_arguments(how, arguments), search_path)
-            if attribute.name in found:
+            if attribute.name in attributes:
                 raise InvalidArgument(f"column {attribute.name!r} is declared twice: name it once")
-            found[attribute.name] = attribute
+            attributes[attribute.name] = attribute
         except DpsqlError as error:
             wrong[name] = error
     if wrong:
         raise _all_wrong(source, wrong, len(declarations))
-    facts.declare_all(books, source.key, found.values())
-    return list(found.values())
+    facts.declare_all(books, source.key, attributes.values())
+    return list(attributes.values())
 
 
 def _declared(cursor: Cursor, source: Source, name: str, how: Mapping[str, Any], search_path: str) -> Attribute:
@@ -110,13 +110,13 @@ def checked_arguments(how: Mapping[str, Any], arguments: Arguments) -> dict[str,
                 f"{name} belongs to a discovery, which reads private rows and is charged: call "
                 "dp_domain(…, discover := true, epsilon := …) for that column alone"
             )
-        known = arguments.find(str(name))
-        if known is None:
+        argument = arguments.find(str(name))
+        if argument is None:
             raise InvalidArgument(f"{name!r} is no argument of a declaration; there are {arguments}")
         if value is None:
             continue
-        _check_kind(arguments, known, value)
-        given[known] = value
+        _check_kind(arguments, argument, value)
+        given[argument] = value
     return given
 
 

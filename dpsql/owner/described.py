@@ -74,33 +74,33 @@ def _texts(cursor: Cursor, attribute: Attribute, ticks: Sequence[int | float]) -
 
 def _further(cursor: Cursor, column: Column, attribute: Attribute, arguments: Arguments) -> dict[str, Any]:
     """The arguments that go with every kind: NULL, the rest, and whatever else a declaration knows of."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if attribute.kind != "excluded":
         if attribute.nullable != column.nullable:
-            found["nulls"] = attribute.nullable
+            options["nulls"] = attribute.nullable
         if attribute.other is not None:
-            found["other"] = _plain(attribute, attribute.other)
+            options["other"] = _plain(attribute, attribute.other)
     later = vars(attribute)
     for name in ("nulls_as", "ids", "fake"):
         if later.get(name) and arguments.find(name):
-            found[name] = list(later[name]) if isinstance(later[name], tuple) else later[name]
+            options[name] = list(later[name]) if isinstance(later[name], tuple) else later[name]
     if later.get("step") and arguments.find("step"):
-        found["step"] = int(later["step"]) if later["step"].isdigit() else float(later["step"])
+        options["step"] = int(later["step"]) if later["step"].isdigit() else float(later["step"])
     if later.get("points") and arguments.find("points"):
-        found["points"] = _texts(cursor, attribute, later["points"])
+        options["points"] = _texts(cursor, attribute, later["points"])
     if attribute.looked:
-        found["looked"] = True
+        options["looked"] = True
     if attribute.is_read and arguments.find("read_as"):
-        found["read_as"] = attribute.reading or f"{attribute.type}{attribute.suffix}"
-    return found
+        options["read_as"] = attribute.reading or f"{attribute.type}{attribute.suffix}"
+    return options
 
 
 def _plain(attribute: Attribute, text: str) -> Any:
     """A value as Python and JSON write it best: whole numbers and floats as numbers, all else as text."""
-    known = attribute.of_type
-    if known.float_type is not None:
-        return float(str(known.float_type(text)))  # as short as tells it apart in its own type
-    return int(text) if known.is_number and known.scale == 0 else text
+    sql_type = attribute.of_type
+    if sql_type.float_type is not None:
+        return float(str(sql_type.float_type(text)))  # as short as tells it apart in its own type
+    return int(text) if sql_type.is_number and sql_type.scale == 0 else text
 
 
 def statement_of(table: str, column: str, how: Mapping[str, Any]) -> str:
@@ -115,8 +115,8 @@ def statement_of(table: str, column: str, how: Mapping[str, Any]) -> str:
 def _written(value: Any) -> Any:
     """A value for SQL, where DuckDB reads a number with a point as a decimal: a float of many digits is a text."""
     if isinstance(value, list | tuple):
-        floats = any(isinstance(one, float) and not _is_short(one) for one in value)
-        return [repr(one) for one in value] if floats else list(value)
+        floats = any(isinstance(element, float) and not _is_short(element) for element in value)
+        return [repr(element) for element in value] if floats else list(value)
     return repr(value) if isinstance(value, float) and not _is_short(value) else value
 
 

@@ -34,7 +34,7 @@ from dpsql.language.size_bounds import check_sizes
 from dpsql.language.workloads import parse_workload
 from dpsql.owner.periods import in_period
 from dpsql.owner.protect import account_of, domain_of, fits
-from dpsql.utility.answers import Answers, Asked, Sums, answers
+from dpsql.utility.answers import Answers, PlacedQuery, Sums, answers
 from dpsql.utility.coded import Coded, Codes, Fractions
 from dpsql.utility.dependence import strength
 from dpsql.utility.groups import FAR, Groups, groups
@@ -87,8 +87,8 @@ class Evaluation:
     def _answered(self) -> Iterator[tuple[str, str]]:
         if self.answers is not None:
             a = self.answers
-            asked = zip((a.marginals, a.families, a.linear), _KINDS, strict=True)
-            named = [f"{number:,} {words[number != 1]}" for number, words in asked if number]
+            counts = zip((a.marginals, a.families, a.linear), _KINDS, strict=True)
+            named = [f"{number:,} {words[number != 1]}" for number, words in counts if number]
             yield f"the workload: {', '.join(named)}", ""
             yield "  largest error of an answer", f"{a.largest:.4f}"
             yield "  the same if every answer were 0", f"{a.zeros:.4f}"
@@ -101,13 +101,13 @@ class Evaluation:
 
     def figures(self) -> dict[str, int | float | None]:
         """All figures by name; those of a workload after `workload_`, those of groups after `groups_`."""
-        found: dict[str, int | float | None] = {}
+        figures: dict[str, int | float | None] = {}
         if self.answers is not None:
-            found |= {f"workload_{name}": value for name, value in vars(self.answers).items()}
+            figures |= {f"workload_{name}": value for name, value in vars(self.answers).items()}
         if self.groups is not None:
-            told = {"number": len(self.groups.each), "error": self.groups.error, "punished": self.groups.punished}
-            found |= {f"groups_{name}": value for name, value in told.items()}
-        return found | self.utility.figures()
+            summary = {"number": len(self.groups.each), "error": self.groups.error, "punished": self.groups.punished}
+            figures |= {f"groups_{name}": value for name, value in summary.items()}
+        return figures | self.utility.figures()
 
     def to_json(self) -> str:
         """All figures by name on one line, the warning first."""
@@ -161,7 +161,7 @@ class Compared:
         """
         return self.domain.names.index(self.domain.find(name))
 
-    def asked(self, workload: str) -> list[Asked]:
+    def queries_of(self, workload: str) -> list[PlacedQuery]:
         """What a workload asks for, by the places of columns.
 
         Raises:
@@ -169,10 +169,10 @@ class Compared:
         """
         with one_empty_database():
             parsed = parse_workload(workload, self.source.parts, self.declared, weigh=self._weighed)
-        asked: list[tuple[Clique, int | Sums | None]] = [(clique, None) for clique in parsed.cliques]
-        asked += [(one.clique, one.least) for one in parsed.thresholds]
-        asked += [(one.clique, Sums(one, self.declared.shape(one.clique))) for one in parsed.linear]
-        return [(tuple(map(self.place, clique)), of) for clique, of in asked]
+        questions: list[tuple[Clique, int | Sums | None]] = [(clique, None) for clique in parsed.cliques]
+        questions += [(threshold.clique, threshold.least) for threshold in parsed.thresholds]
+        questions += [(family.clique, Sums(family, self.declared.shape(family.clique))) for family in parsed.linear]
+        return [(tuple(map(self.place, clique)), of) for clique, of in questions]
 
     def _weighed(self, query: Query) -> Sequence[LinearFamily]:
         """The linear queries of a statement of sums."""
@@ -209,11 +209,11 @@ class Measured(TypedDict, total=False):
     groups: Sequence[str]
 
 
-def evaluation_of(found: Compared, **measured: Unpack[Measured]) -> Evaluation:
+def evaluation_of(comparison: Compared, **measured: Unpack[Measured]) -> Evaluation:
     """How good a synthetic table is.
 
     Args:
-        found: both tables.
+        comparison: both tables.
         **measured: see `Measured`.
 
     Raises:
@@ -223,18 +223,18 @@ def evaluation_of(found: Compared, **measured: Unpack[Measured]) -> Evaluation:
         DpsqlError: scikit-learn is not installed, which `target` needs.
     """
     target, workload, groups_of = measured.get("target"), measured.get("workload"), measured.get("groups", ())
-    place = None if target is None else found.place(target)
-    within = [found.place(name) for name in groups_of]
+    place = None if target is None else comparison.place(target)
+    within = [comparison.place(name) for name in groups_of]
     if len(set(within)) < len(within):
         raise InvalidArgument(f"groups are {', '.join(groups_of)}: name each column once")
-    asked = None if workload is None else found.asked(workload)
+    questions = None if workload is None else comparison.queries_of(workload)
     return Evaluation(
-        found.source.key,
-        found.synthetic,
-        found.real_rows,
-        measure(found.tables, target=place),
-        None if asked is None else answers(found.tables, asked),
-        groups(found.tables, within) if within else None,
+        comparison.source.key,
+        comparison.synthetic,
+        comparison.real_rows,
+        measure(comparison.tables, target=place),
+        None if questions is None else answers(comparison.tables, questions),
+        groups(comparison.tables, within) if within else None,
     )
 
 
@@ -268,7 +268,7 @@ def compared(cursor: Cursor, source: Source, synthetic: str, search_path: str = 
     _check_columns(domain, source, "column {0} of {1!r}, {2}, was {3} when that release was made: evaluate a newer one")
     _check_columns(domain, made, "column {0} of {1!r} is {2}, not {3}: say ALTER TABLE {4} ALTER {0} TYPE {3}")
     closed = Domain(tuple(attribute.closed(never_null=False) for attribute in domain))
-    (real, number), (rows, made_number) = (_codes(cursor, one, closed) for one in (source, made))
+    (real, number), (rows, made_number) = (_codes(cursor, side, closed) for side in (source, made))
     for words, there in ((source.name, number), (name, made_number)):
         if not there:
             raise InvalidArgument(f"{words} has no rows: there is nothing to compare")
@@ -299,15 +299,15 @@ def release_of(books: Books, source: Source, text: str) -> Entry | None:
         UnknownName: several have the name, or there is no release of that number.
         InvalidArgument: it has no rows of the table.
     """
-    found = [entry for entry in find_releases(books, text) if source.table_key in _tables(entry)]
-    if not found and not text.isdecimal():
+    entries = [entry for entry in find_releases(books, text) if source.table_key in _tables(entry)]
+    if not entries and not text.isdecimal():
         return None
-    if len(found) != 1:
-        count = "several releases of {} are" if found else "no release of {} is"
+    if len(entries) != 1:
+        count = "several releases of {} are" if entries else "no release of {} is"
         raise UnknownName(
             f"{count.format(repr(source.name))} called {shorten(text)!r}: give a number of FROM dp_releases()"
         )
-    (entry,) = found
+    (entry,) = entries
     if entry.state != "published":
         raise InvalidArgument(
             f"{entry.called} is {entry.state}, not published: the call that paid for it completes it, free"

@@ -84,21 +84,21 @@ def _refuse_contradictions(books: Books, source: Source, fact: Constraint | None
     before = {table: list(facts.constraints(books, table)) for table in tree.tables}
     alone = {**before, source.key: [*before[source.key], *([fact] if fact else [])]}
     try:
-        predicates = {(table, one.predicate) for table in tree.tables for one in facts.rules(books, table)}
-        known = [one for stated in sorted(predicates) for one in parse_rules(tree, sources, *stated)]
+        predicates = {(table, record.predicate) for table in tree.tables for record in facts.rules(books, table)}
+        old_rules = [link_rule for stated in sorted(predicates) for link_rule in parse_rules(tree, sources, *stated)]
         predicates |= {(rule.table, rule.predicate)} if rule else set()
-        rules = [one for stated in sorted(predicates) for one in parse_rules(tree, sources, *stated)]
-        domains = {table: _declared(books, one) for table, one in sources.items()}
+        rules = [link_rule for stated in sorted(predicates) for link_rule in parse_rules(tree, sources, *stated)]
+        domains = {table: _declared(books, origin) for table, origin in sources.items()}
     except (InvalidArgument, UnknownName, NotDeclared):  # of another rule or column, which a release says
         return
     if rules:
-        refuse_contradictions(tree, sources, domains, rules, alone, (known, before))
+        refuse_contradictions(tree, sources, domains, rules, alone, (old_rules, before))
 
 
 def _declared(books: Books, source: Source) -> Domain:
     """The domain of those columns of a table that have one so far."""
-    known = facts.declared(books, source.key)
-    there = {name for name, attribute in known.items() if attribute.kind != "excluded"}
+    attributes = facts.declared(books, source.key)
+    there = {name for name, attribute in attributes.items() if attribute.kind != "excluded"}
     names = [column.name for column in source.columns if column.name in there or automatic(column) is not None]
     return domain_of(books, source, names) if names else Domain(())
 

@@ -99,11 +99,11 @@ def link(
     if before is None:
         links.check_free(books, child.key)
         check_unclaimed(cursor, child)
-    known = None if before is None else before.link
-    keys = (known.key, known.references) if known and key is None else _keys(cursor, child, parent, key, references)
-    bins = most if most is not None else known.most if known else _most_children(books, child, keys[0])
-    given = tuple(roles) if roles is not None else known.roles if known else ()
-    order = _order(child, keys[0], ordered_by) if ordered_by is not None else known.ordered_by if known else ""
+    record = None if before is None else before.link
+    keys = (record.key, record.references) if record and key is None else _keys(cursor, child, parent, key, references)
+    bins = most if most is not None else record.most if record else _most_children(books, child, keys[0])
+    given = tuple(roles) if roles is not None else record.roles if record else ()
+    order = _order(child, keys[0], ordered_by) if ordered_by is not None else record.ordered_by if record else ""
     stated = Link(child.key, parent.key, *keys, bins, given, order)
     _check_roles(books, child, stated)
     links.check_keys(child, keys[0], parent, keys[1])
@@ -245,8 +245,8 @@ def _keys(
         )
     names = tuple(child.column(name).name for name in key)
     if references is None:
-        known = [other for own, other in constraints if own == names]
-        others = known[0] if known else tuple(parent.column(name).name for name in key)
+        matches = [other for own, other in constraints if own == names]
+        others = matches[0] if matches else tuple(parent.column(name).name for name in key)
     else:
         others = tuple(parent.column(name).name for name in references)
     for given, columns in (("key", names), ("references", others)):
@@ -268,13 +268,13 @@ def list_links(books: Books) -> list[Linked]:
     """The tables of all trees of a database, each root before the tables below it."""
     members = list_members(books)
     roots = {member.account for member in members if member.link is not None}
-    found: list[Linked] = []
+    entries: list[Linked] = []
     for account in list_accounts(books):
         if account.source in roots:
             below = [member for member in members if member.account == account.source and member.link is not None]
-            found += [_root(books, account.source, members)]
-            found += [_entry(books, member, members) for member in below]
-    return found
+            entries += [_root(books, account.source, members)]
+            entries += [_entry(books, member, members) for member in below]
+    return entries
 
 
 def _root(books: Books, source: str, members: Sequence[Member]) -> Linked:
@@ -301,9 +301,9 @@ def _undeclared(books: Books, source: str, members: Sequence[Member]) -> tuple[s
     linked = [member.link for member in members if member.link is not None]
     keys = {name for link in linked if link.child == source for name in link.key}
     keys |= {name for link in linked if link.parent == source for name in link.references}
-    known = declared(books, source)
+    attributes = declared(books, source)
     columns = links.table_of(books, source).columns
-    return tuple(c.name for c in columns if c.name not in known and c.name not in keys and automatic(c) is None)
+    return tuple(c.name for c in columns if c.name not in attributes and c.name not in keys and automatic(c) is None)
 
 
 def _not_promised(books: Books, member: Member) -> str:

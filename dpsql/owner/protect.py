@@ -90,9 +90,9 @@ def protect(
         for column in enum_columns(source):
             if column.name not in declared:
                 facts.declare(books, source.key, declare_members(column, nullable=column.nullable))
-    known = {field.name: getattr(account, field.name) for field in fields(account)}
+    details = {field.name: getattr(account, field.name) for field in fields(account)}
     note = _same_people(cursor, source, account) if periods is None else of_each(periods)
-    return Protected(**known, note=note)
+    return Protected(**details, note=note)
 
 
 def _same_people(cursor: Cursor, source: Source, account: Account) -> str:
@@ -195,13 +195,13 @@ def account_of(books: Books, source: Source) -> Account:
             "delta := 1e-9)"
         )
     if account.unit_column is not None and link_of(books, source.key) is None:
-        found = [column for column in source.columns if column.name == account.unit_column]
-        if not found or public_type(found[0].type) != public_type(str(account.unit_type)) or found[0].generated:
+        matches = [column for column in source.columns if column.name == account.unit_column]
+        if not matches or public_type(matches[0].type) != public_type(str(account.unit_type)) or matches[0].generated:
             raise InvalidArgument(
                 f"column {account.unit_column!r} of {source.name!r}, which tells whose row it is, is not what it was "
                 "when the table was protected: change it back"
             )
-        _check_collation(source, found[0])
+        _check_collation(source, matches[0])
     return account
 
 
@@ -278,21 +278,21 @@ def declaration(cursor: Cursor, source: Source, name: str, *, search_path: str =
     books = LookUp(cursor, source.catalog)
     account = account_of(books, source)
     column = source.column(name)
-    said = Declaration(**how)
-    if not said.is_excluded:
+    statement = Declaration(**how)
+    if not statement.is_excluded:
         check_stored(source, column)
-    found = said.attribute(cursor, column, search_path)
-    if said.computed_as is not None:
+    attribute = statement.attribute(cursor, column, search_path)
+    if statement.computed_as is not None:
         if account.unit_column == column.name:
             raise InvalidArgument(f"computed_as: {column.name!r} is the privacy unit, which tells whose row it is")
-        known = facts.declared(books, source.key)
+        domains = facts.declared(books, source.key)
         return replace(
-            said.kept(found, known.get(column.name)),
-            computed_from=check_expression(source, known, column, said.computed_as),
+            statement.reconciled(attribute, domains.get(column.name)),
+            computed_from=check_expression(source, domains, column, statement.computed_as),
         )
-    check_collation(source, column, names_texts=_names_texts(found))
-    check_domain(cursor, source, found)
-    return said.kept(found, facts.declared(books, source.key).get(column.name))
+    check_collation(source, column, names_texts=_names_texts(attribute))
+    check_domain(cursor, source, attribute)
+    return statement.reconciled(attribute, facts.declared(books, source.key).get(column.name))
 
 
 def check_stored(source: Source, column: Column) -> None:
@@ -349,11 +349,11 @@ def _check_bases(source: Source, attributes: Sequence[Attribute], excluded: Sequ
         for attribute in (*attributes, *excluded)
         if attribute.kind != "excluded" or attribute.computed_as
     }
-    for one in excluded:
-        left_out = [name for name in one.computed_from if name not in names]
+    for column in excluded:
+        left_out = [name for name in column.computed_from if name not in names]
         if left_out:
             raise NotDeclared(
-                f"column {one.name!r} of {source.name!r} is computed from {', '.join(left_out)}, which "
+                f"column {column.name!r} of {source.name!r} is computed from {', '.join(left_out)}, which "
                 "have no domain here: name them too, or leave it out"
             )
 

@@ -74,5 +74,5 @@ def share(cursor: Cursor, source: Source, other: Source, privacy_unit: str | Non
         facts.declare(books, source.key, Attribute(unit.name, public_type(unit.type), "excluded"))
     shared = find_account(books, source.key)
     assert shared is not None
-    known = {field.name: getattr(shared, field.name) for field in fields(shared)}
-    return Protected(**known, note=f"shares the budget of {account!r}")
+    details = {field.name: getattr(shared, field.name) for field in fields(shared)}
+    return Protected(**details, note=f"shares the budget of {account!r}")

@@ -64,32 +64,32 @@ def register(cursor: Cursor, name: str, engine: str | None, search_path: str = "
         DpsqlError: the relation is not there, or does not answer.
         BooksError: the database is read-only, or the ledger does not fit together.
     """
-    said = {argument: value for argument, value in given.items() if value is not None}
+    options = {argument: value for argument, value in given.items() if value is not None}
     before = _stub(cursor, name, search_path)
     place = None if before is None else before.place
     if engine is None:
         engine = USUAL if place is None else place.engine
     with closing(external(cursor, engine)) as opened:
-        _check_taken(opened, engine, said)
+        _check_taken(opened, engine, options)
         if place is not None and place.engine == engine:
             drawn = place.drawn if _may_sample(cursor, before) else {}
-            said = _merged(place.relation, said, drawn, place.identity)
-        elif not said:
+            options = _merged(place.relation, options, drawn, place.identity)
+        elif not options:
             raise InvalidArgument(f"dp_source needs to know where the rows are: say {_usage(opened)}")
-        share, word = _share(said), _word(said)
-        found = opened.register({argument: value for argument, value in said.items() if argument not in _SAMPLED})
+        share, word = _share(options), _word(options)
+        origin = opened.register({argument: value for argument, value in options.items() if argument not in _SAMPLED})
         parts = _parts(cursor, name, search_path) if before is None else before.parts
-        registration = Registration(parts, before, engine, found, share, word)
-        by = found.identity[0] if found.identity else None
+        registration = Registration(parts, before, engine, origin, share, word)
+        by = origin.identity[0] if origin.identity else None
 
         def draw(source: Source, target: str, secret: str) -> None:
             assert share is not None
             opened.draw(source, target, share, secret, by)
 
         sources.register(Books(cursor, parts[0]), registration, draw)
-    names = tuple(column.name for column in found.columns)
-    files = len(found.files) or None
-    return RegisteredSource(registration.key, engine, found.public, files, names, 1.0 if share is None else share)
+    names = tuple(column.name for column in origin.columns)
+    files = len(origin.files) or None
+    return RegisteredSource(registration.key, engine, origin.public, files, names, 1.0 if share is None else share)
 
 
 def _stub(cursor: Cursor, name: str, search_path: str) -> Source | None:
@@ -99,14 +99,14 @@ def _stub(cursor: Cursor, name: str, search_path: str) -> Source | None:
         InvalidArgument: there is a table with rows of its own, or a view.
     """
     try:
-        found = find_source(cursor, name, search_path)
+        source = find_source(cursor, name, search_path)
     except UnknownName:
         return None
-    if found.place is None:
+    if source.place is None:
         raise InvalidArgument(
             f"there is a table {name!r} already, whose rows are in this database: give the source another name"
         )
-    return found
+    return source
 
 
 def _parts(cursor: Cursor, name: str, search_path: str) -> tuple[str, str, str]:
@@ -121,9 +121,9 @@ def _parts(cursor: Cursor, name: str, search_path: str) -> tuple[str, str, str]:
     return (*home, parts[0]) if len(parts) == 1 else (parts[0], parts[1], parts[2])
 
 
-def _check_taken(engine: ExternalEngine, name: str, said: Mapping[str, Any]) -> None:
+def _check_taken(engine: ExternalEngine, name: str, options: Mapping[str, Any]) -> None:
     """Refuse arguments that an engine does not understand."""
-    for argument, value in said.items():
+    for argument, value in options.items():
         if argument not in engine.takes | {_WORD}:
             shown = ", ".join(value) if isinstance(value, list) else str(value)
             raise InvalidArgument(
@@ -143,35 +143,35 @@ def _usage(engine: ExternalEngine) -> str:
 
 
 def _merged(
-    stored: Mapping[str, Any], said: Mapping[str, Any], drawn: Mapping[str, Any], identity: tuple[str, ...]
+    stored: Mapping[str, Any], options: Mapping[str, Any], drawn: Mapping[str, Any], identity: tuple[str, ...]
 ) -> dict[str, Any]:
     """What was said before, under what is said now; a snapshot that was named is not named again by itself."""
-    kept = {argument: value for argument, value in stored.items() if argument != "snapshot"}
-    if said.keys() & stored.keys() - {_WORD}:  # of another relation the owner's word is another one
-        kept.pop(_WORD, None)
-    if drawn and not said.keys() & _SAMPLED:
-        kept["share"] = drawn["share"]
+    base = {argument: value for argument, value in stored.items() if argument != "snapshot"}
+    if options.keys() & stored.keys() - {_WORD}:  # of another relation the owner's word is another one
+        base.pop(_WORD, None)
+    if drawn and not options.keys() & _SAMPLED:
+        base["share"] = drawn["share"]
     if identity:
-        kept["identity"] = list(identity)
-    return {**kept, **said}
+        base["identity"] = list(identity)
+    return {**base, **options}
 
 
-def _word(said: dict[str, Any]) -> str | None:
+def _word(options: dict[str, Any]) -> str | None:
     """Why no row is one of another source's, as the owner says; None without a word. Takes it out of what was said."""
-    word: str | None = said.pop(_WORD, None)
+    word: str | None = options.pop(_WORD, None)
     if word is not None and not word.strip():
         raise InvalidArgument(f"{_WORD} is empty: say why no row of these is a row of another source, for the ledger")
     return word
 
 
-def _share(said: dict[str, Any]) -> float | None:
+def _share(options: dict[str, Any]) -> float | None:
     """Which share of the rows the sample is; None without one. Takes it out of what was said.
 
     Raises:
         InvalidArgument: sample and rows do not go together, or are no numbers of rows.
     """
-    share: float | None = said.pop("share", None)
-    sample, rows = said.get("sample"), said.get("rows")
+    share: float | None = options.pop("share", None)
+    sample, rows = options.get("sample"), options.get("rows")
     if sample is None and rows is None:
         return share
     if sample is None or rows is None:

@@ -91,18 +91,18 @@ def stand_ins(domain: Domain, rows: int, generator: np.random.Generator) -> Fram
         rows: how many.
         generator: of the draws.
     """
-    found: Frame = {}
+    frame: Frame = {}
     for place, attribute in enumerate(domain.excluded):
         if attribute.ids and attribute.type == "UUID":
             high, low = generator.integers(0, 2**64, (2, rows), np.uint64)
-            found[f"s{place}"] = high & ~np.uint64(0xF000) | np.uint64(0x4000)  # version 4
-            found[f"r{place}"] = low >> np.uint64(2) | np.uint64(1 << 63)
+            frame[f"s{place}"] = high & ~np.uint64(0xF000) | np.uint64(0x4000)  # version 4
+            frame[f"r{place}"] = low >> np.uint64(2) | np.uint64(1 << 63)
         elif attribute.ids:
-            found[f"s{place}"] = np.arange(1, rows + 1)
+            frame[f"s{place}"] = np.arange(1, rows + 1)
         elif attribute.fake:
             texts = _texts(attribute, min(rows, _DIFFERENT), generator)
-            found[f"s{place}"] = texts[generator.integers(0, max(1, len(texts)), rows)] if rows else texts
-    return found
+            frame[f"s{place}"] = texts[generator.integers(0, max(1, len(texts)), rows)] if rows else texts
+    return frame
 
 
 def _texts(attribute: Attribute, count: int, generator: np.random.Generator) -> npt.NDArray[Any]:

@@ -188,30 +188,30 @@ class Account:
         Raises:
             InsufficientBudget: no δ is kept for it, or less than that is left.
         """
-        kept = self._with_part_kept()
+        budget = self._with_part_kept()
         if not failure:
-            return kept
-        if not kept.delta_reserved:
+            return budget
+        if not budget.delta_reserved:
             raise InsufficientBudget(
                 f"{self.source} had a release before its first discovery, so no part of delta is kept for one: list "
                 "the values, dp_domain(…, \"values\" := […]), or name a public table, reference := 'table.column'"
             )
-        spent = kept.delta_spent + failure
-        if spent > kept.delta_reserved * (1 + _ROUNDING):
-            left = max(0.0, kept.delta_reserved - kept.delta_spent)
+        spent = budget.delta_spent + failure
+        if spent > budget.delta_reserved * (1 + _ROUNDING):
+            left = max(0.0, budget.delta_reserved - budget.delta_spent)
             raise InsufficientBudget(
                 f"delta of the discovery, of which half goes to what is discovered, exceeds what {self.source} keeps "
-                f"for that: {down(left)} of {up(kept.delta_reserved)} is left; give delta := {down(left * 2, 5)} at "
+                f"for that: {down(left)} of {up(budget.delta_reserved)} is left; give delta := {down(left * 2, 5)} at "
                 "most"
             )
-        return replace(kept, delta_spent=spent)
+        return replace(budget, delta_spent=spent)
 
     def _with_part_kept(self) -> Account:
         """The account with half of δ kept for discoveries, if nothing else was released before."""
         if self.delta_reserved or self.releases:
             return self
-        kept = self.delta / 2
-        reserved = replace(self, delta_reserved=kept)
+        half = self.delta / 2
+        reserved = replace(self, delta_reserved=half)
         budget = account_budget(self.epsilon, reserved.delta_of_sums)
         return replace(reserved, rho_budget=budget.rho, gdp_budget=budget.gdp)
 

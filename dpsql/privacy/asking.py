@@ -16,7 +16,7 @@ import numpy as np
 from dpsql.core.constraint import Allowed
 from dpsql.core.counter import Counter, CountsTogether
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.linear_family import Asked, LinearFamily
+from dpsql.core.linear_family import LinearFamily, QueryFamily
 from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
@@ -95,7 +95,7 @@ class Asking:
         self._counter, self._journal, self._progress, self._entropy = counter, journal, progress, entropy
         self._recorded = list(journal.recorded())
         self._held: list[Answer] | None = None
-        self._exact: dict[tuple[Asked, int | None], Marginal] = {}
+        self._exact: dict[tuple[QueryFamily, int | None], Marginal] = {}
         self._samples: dict[int, Counter] = {}
 
     @property
@@ -163,7 +163,7 @@ class Asking:
         failure: float = 0.0,
     ) -> Answer:
         """The answer to one question; see `_answered`."""
-        return self._answered(kind, shares, [question], lambda known: [] if known else [fresh()], failure)[0]
+        return self._answered(kind, shares, [question], lambda count: [] if count else [fresh()], failure)[0]
 
     def _replay(self, questions: Sequence[Question]) -> list[Answer]:
         """The recorded answers to the first of these questions; refuses a run that asks otherwise than recorded."""
@@ -203,7 +203,7 @@ class Asking:
         if wanted and isinstance(self._counter, CountsTogether):
             self._counter.expect(wanted)
 
-    def _marginal(self, family: Asked, sample: int | None = None) -> Marginal:
+    def _marginal(self, family: QueryFamily, sample: int | None = None) -> Marginal:
         if (family, sample) not in self._exact:
             self._exact[family, sample] = self._count(family, sample)
         return self._exact[family, sample]
@@ -216,7 +216,7 @@ class Asking:
             self._samples[rows] = self._counter if drawn is None else self._counter.among(drawn)
         return self._samples[rows]
 
-    def _count(self, family: Asked, sample: int | None) -> Marginal:
+    def _count(self, family: QueryFamily, sample: int | None) -> Marginal:
         if isinstance(family, LinearFamily):
             whole = self._marginal(family.clique, sample)
             answers = family.exact(whole.cells, whole.counts)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.core.linear_family import Asked, LinearFamily, columns_of, moved_of_linear
+from dpsql.core.linear_family import LinearFamily, QueryFamily, columns_of, moved_of_linear
 from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.threshold import Threshold
 from dpsql.privacy.asking import Asking
@@ -39,14 +39,14 @@ class Cells(Asking):
             noise: of each cell, by its value or by its name.
         """
         distribution = find_noise(noise)
-        rho, by_family = given_share(rho), dict[Asked, list[int]]()
+        rho, by_family = given_share(rho), dict[QueryFamily, list[int]]()
         for family, cell in queries:
-            asked = given_asked(self.domain, family)
-            by_family.setdefault(asked, []).append(given_cell(self.domain, asked, cell))
+            key = given_asked(self.domain, family)
+            by_family.setdefault(key, []).append(given_cell(self.domain, key, cell))
         questions = [_question(family, cells, rho, distribution) for family, cells in by_family.items()]
 
-        def fresh(known: int) -> list[Answer]:
-            missing = list(zip(questions, by_family.items(), strict=True))[known:]
+        def fresh(count: int) -> list[Answer]:
+            missing = list(zip(questions, by_family.items(), strict=True))[count:]
             self._expect([columns_of(family) for _, (family, _) in missing])
             return [
                 Answer(q, rho * len(cells), self._cells(family, cells, rho, distribution))
@@ -55,15 +55,15 @@ class Cells(Asking):
 
         shares = [rho] * sum(map(len, by_family.values()))
         answers = self._answered(distribution, shares, questions, fresh)
-        return [_named(measured(a), *asked) for a, asked in zip(answers, by_family.items(), strict=True)]
+        return [_named(measured(a), *pair) for a, pair in zip(answers, by_family.items(), strict=True)]
 
-    def _moved(self, family: Asked) -> int:
+    def _moved(self, family: QueryFamily) -> int:
         """c: the most that one answer differs between neighbours."""
         if isinstance(family, LinearFamily):
             return moved_of_linear(self.domain, family, self.neighbours, single=True)
         return self.neighbours.cell
 
-    def _cells(self, family: Asked, cells: Sequence[int], rho: Fraction, noise: Distribution) -> Measurement:
+    def _cells(self, family: QueryFamily, cells: Sequence[int], rho: Fraction, noise: Distribution) -> Measurement:
         scale = noise.scale(rho, self._moved(family) ** noise.norm)
         values = _counts(self._marginal(family), cells) + self._draw(noise, scale, len(cells))
         clique, cost = columns_of(family), rho * len(cells)
@@ -74,18 +74,18 @@ class Cells(Asking):
         return Measurement(clique, shape, values, variance, noise.name, cost, tuple(cells), least)
 
 
-def _question(family: Asked, cells: Sequence[int], rho: Fraction, noise: Distribution) -> Question:
+def _question(family: QueryFamily, cells: Sequence[int], rho: Fraction, noise: Distribution) -> Question:
     if isinstance(family, LinearFamily):
         detail = f"{noise.name} in groups {','.join(map(str, cells))}"
         return LinearQuestion(family.clique, family.digest, detail, rho)
     return CellsQuestion(family, tuple(cells), rho, noise.name)
 
 
-def _named(found: Measurement, family: Asked, cells: Sequence[int]) -> Measurement:
+def _named(measurement: Measurement, family: QueryFamily, cells: Sequence[int]) -> Measurement:
     """A measurement of linear queries with what it is of, which the books do not hold."""
     if not isinstance(family, LinearFamily):
-        return found
-    return replace(found, shape=(family.count,), cells=tuple(cells), linear=family)
+        return measurement
+    return replace(measurement, shape=(family.count,), cells=tuple(cells), linear=family)
 
 
 def _counts(marginal: Marginal, cells: Sequence[int]) -> Integers:

@@ -53,8 +53,8 @@ def follow(state: State, event: Mapping[str, Any], *, begins: bool = False) -> S
             _compare(after.accounts.get(event["source"]), event.get("account"))
         return after
     except (DoesNotFollow, DpsqlError, ArithmeticError, KeyError, TypeError, ValueError) as error:
-        known = isinstance(error, DoesNotFollow)
-        why = str(error) if known else f"it is no event of that kind ({type(error).__name__})"
+        has_reason = isinstance(error, DoesNotFollow)
+        why = str(error) if has_reason else f"it is no event of that kind ({type(error).__name__})"
         number = event.get("number")
         raise BooksError(f"event {number} of the ledger does not follow from those before it: {why}") from None
 

@@ -73,6 +73,6 @@ class Discoveries(Asking):
             common = tuple(value for value, count in zip(values, noisy, strict=True) if count >= enough)
             return Answer(question, rho, values=common)
 
-        found = self._answer(GAUSSIAN, [rho], question, fresh, failure).values
-        assert found is not None
-        return found
+        texts = self._answer(GAUSSIAN, [rho], question, fresh, failure).values
+        assert texts is not None
+        return texts

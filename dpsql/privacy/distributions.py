@@ -237,6 +237,6 @@ def _is(kind: Kind, given: object) -> bool:
     return given is kind or (type(given) is str and given == kind.name)
 
 
-def _unknown(given: object, what: str, known: tuple[str, ...]) -> InvalidArgument:
+def _unknown(given: object, what: str, names: tuple[str, ...]) -> InvalidArgument:
     shown = repr(given) if type(given) is str else f"a {type(given).__name__}"
-    return InvalidArgument(f"{what} is {shown}: say one of {', '.join(map(repr, known))}")
+    return InvalidArgument(f"{what} is {shown}: say one of {', '.join(map(repr, names))}")

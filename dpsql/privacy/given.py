@@ -9,7 +9,7 @@ from typing import SupportsIndex
 import numpy as np
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.linear_family import LARGEST_WEIGHT, Asked, Integers, LinearFamily, columns_of, number_of
+from dpsql.core.linear_family import LARGEST_WEIGHT, Integers, LinearFamily, QueryFamily, columns_of, number_of
 from dpsql.core.threshold import Family, Threshold
 from dpsql.errors import InvalidArgument
 from dpsql.privacy.accounting import plain_fraction
@@ -39,9 +39,9 @@ def given_family(family: Family) -> Family:
     return given_clique(family)
 
 
-def given_asked(domain: Domain, asked: Asked) -> Asked:
+def given_asked(domain: Domain, family: QueryFamily) -> QueryFamily:
     """A clique, thresholds or linear queries that a mechanism names; see `given_clique`."""
-    return given_linear(domain, asked) if isinstance(asked, LinearFamily) else given_family(asked)
+    return given_linear(domain, family) if isinstance(family, LinearFamily) else given_family(family)
 
 
 def given_linear(domain: Domain, family: LinearFamily) -> LinearFamily:
@@ -82,7 +82,7 @@ def _given_integers(array: object, least: int, most: int) -> Integers | None:
     return own.astype(np.int64)
 
 
-def given_cell(domain: Domain, family: Asked, cell: SupportsIndex) -> int:
+def given_cell(domain: Domain, family: QueryFamily, cell: SupportsIndex) -> int:
     """The number of a cell, a threshold or a group that a mechanism names; see `given_clique`.
 
     Raises:
@@ -105,9 +105,9 @@ def given_whole(name: str, value: SupportsIndex, most: int | None = None) -> int
         InvalidArgument: it is none, or larger than `most`.
     """
     try:
-        found = operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        found = 0
-    if found < 1 or (most is not None and found > most):
+        number = 0
+    if number < 1 or (most is not None and number > most):
         raise InvalidArgument(f"{name} is {value!r}: give a whole number from 1{'' if most is None else f' to {most}'}")
-    return found
+    return number

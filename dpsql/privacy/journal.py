@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 from dpsql.core.domain import Clique
-from dpsql.core.linear_family import Asked
+from dpsql.core.linear_family import QueryFamily
 from dpsql.core.marginal import Measurement
 from dpsql.privacy.questions import Question
 
-Query = tuple[Asked, int]
+Query = tuple[QueryFamily, int]
 """One cell of a clique's marginal, or of a family of thresholds, by its row-major index; or a linear query's group."""
 
 

@@ -78,8 +78,8 @@ class State:
         """
         since = self.forgiven.get(source, 0)
         begun = sum(
-            one.source == source and one.number > since and (one.retried or key not in under_way)
-            for key, one in self.unfinished.items()
+            entry.source == source and entry.number > since and (entry.retried or key not in under_way)
+            for key, entry in self.unfinished.items()
         )
         return begun + self.failed.get(source, 0)
 
@@ -87,9 +87,9 @@ class State:
         """All but the accounts, for JSON."""
         later = ("members", "periods")  # heads without them are as they were
         left_out = {"accounts", *(name for name in later if not getattr(self, name))}
-        known = asdict(replace(self, accounts={}))  # of a period each there may be many, and each is copied
-        found = {name: value for name, value in known.items() if name not in left_out}
-        return found | {"charged": sorted(self.charged)}
+        state = asdict(replace(self, accounts={}))  # of a period each there may be many, and each is copied
+        content = {name: value for name, value in state.items() if name not in left_out}
+        return content | {"charged": sorted(self.charged)}
 
 
 def state_from(accounts: Mapping[str, Facts], recorded: Mapping[str, Any]) -> State:

@@ -53,8 +53,8 @@ class LinearQueries(Asking):
         digest = hashlib.sha256(repr((distribution.name, query.fingerprint)).encode()).hexdigest()
         questions = [AggregateQuestion(query.clique, a, digest, share) for a in range(query.aggregates)]
 
-        def fresh(known: int) -> list[Answer]:
-            return [] if known else self._linear(query, rho, distribution, questions)
+        def fresh(count: int) -> list[Answer]:
+            return [] if count else self._linear(query, rho, distribution, questions)
 
         return [measured(answer) for answer in self._answered(distribution, [rho], questions, fresh)]
 
@@ -82,7 +82,7 @@ def exact_answers(counter: Counter, query: LinearQuery) -> list[Integers]:
 
 def _summed(counter: Counter, query: LinearQuery, moment: Moment | Choice | Product) -> Marginal:
     if isinstance(moment, Choice):
-        return query.chosen(moment, [counter.sums(query.clique, one) for one in moment.moments])
+        return query.chosen(moment, [counter.sums(query.clique, part) for part in moment.moments])
     return counter.sums(query.clique, moment)
 
 

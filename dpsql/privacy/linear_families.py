@@ -44,13 +44,13 @@ class LinearFamilies(Asking):
             InsufficientBudget: ρ exceeds what remains; nothing was counted.
         """
         distribution, rho = find_noise(noise), given_share(rho)
-        asked, families = families, [given_linear(self.domain, family) for family in families]
+        originals, families = families, [given_linear(self.domain, family) for family in families]
         together = hashlib.sha256("".join(family.digest for family in families).encode()).hexdigest()
         detail, share = f"{distribution.name} of {len(families)}, {together}", rho / len(families)
         questions = [LinearQuestion(family.clique, family.digest, detail, share) for family in families]
 
-        def fresh(known: int) -> list[Answer]:
-            if known:
+        def fresh(count: int) -> list[Answer]:
+            if count:
                 return []
             self._progress.stage("measuring", len(families))
             self._expect([family.clique for family in families])
@@ -66,7 +66,10 @@ class LinearFamilies(Asking):
             return made
 
         answers = self._answered(distribution, [rho], questions, fresh)
-        return [replace(measured(one), linear=family) for one, family in zip(answers, asked, strict=True)]
+        return [
+            replace(measured(measured_answer), linear=family)
+            for measured_answer, family in zip(answers, originals, strict=True)
+        ]
 
 
 def family_scales(

@@ -55,11 +55,11 @@ class Marginals(Asking):
             self.domain.check_countable(clique)
         questions = [MarginalQuestion(clique, rho, distribution.name) for clique, rho in requests]
 
-        def fresh(known: int) -> list[Answer]:
+        def fresh(count: int) -> list[Answer]:
             made = []
             self._progress.stage("measuring", len(requests))
-            self._expect([clique for clique, _ in requests[known:]])
-            for question, (clique, rho) in list(zip(questions, requests, strict=True))[known:]:
+            self._expect([clique for clique, _ in requests[count:]])
+            for question, (clique, rho) in list(zip(questions, requests, strict=True))[count:]:
                 made.append(Answer(question, rho, self._measurement(clique, rho, distribution)))
                 self._progress.advance(1)
             return made
@@ -73,12 +73,12 @@ class Marginals(Asking):
         A mechanism whose rule has changed since asks these again, free, in place of those of its rule. What was asked
         is recorded and no secret; the answers are not among what this returns. Empty in a run that has just begun.
         """
-        found: list[tuple[Clique, Fraction]] = []
+        marginals: list[tuple[Clique, Fraction]] = []
         for answer in self._recorded:
             if not isinstance(answer.question, MarginalQuestion):
                 break
-            found.append((answer.question.clique, answer.question.rho))
-        return found
+            marginals.append((answer.question.clique, answer.question.rho))
+        return marginals
 
     def _public_total(self) -> Measurement:
         """The exact number of rows, which neighbours share."""

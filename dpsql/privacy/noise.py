@@ -153,18 +153,18 @@ class Table:
             index[place] = self.refine(int(u[place]), self.word, entropy)
         return index.astype(np.int64, copy=False)
 
-    def refine(self, u: int, known: int, entropy: Entropy) -> int:
-        """The k with F_{k−1} ≤ U < F_k for the uniform U whose first `known` bits are `u`; draws the rest."""
+    def refine(self, u: int, bits: int, entropy: Entropy) -> int:
+        """The k with F_{k−1} ≤ U < F_k for the uniform U whose first `bits` bits are `u`; draws the rest."""
         table = self
         while True:
-            if known > table._bits - 64:
+            if bits > table._bits - 64:
                 table = Table(table._weights, self.word, 2 * table._bits)
-            shift = table._bits - known
+            shift = table._bits - bits
             surely = bisect_right(table._high, u << shift)  # F_k ≤ U for these
             perhaps = bisect_left(table._low, (u + 1) << shift)  # F_k < U is possible for these
             if surely == perhaps and surely < len(table._low):
                 return surely
-            u, known = u << 64 | int.from_bytes(entropy(8), "big"), known + 64
+            u, bits = u << 64 | int.from_bytes(entropy(8), "big"), bits + 64
 
 
 @lru_cache(maxsize=64)
@@ -212,8 +212,8 @@ class _Symmetric:
         else:
             magnitude = coarse
         negative = np.frombuffer(entropy(len(magnitude)), dtype=np.uint8) & 1 == 1
-        kept = ~(negative & (magnitude == 0))  # zero must not come twice
-        return np.asarray(np.where(negative, -magnitude, magnitude)[kept], np.int64)
+        single_zero = ~(negative & (magnitude == 0))  # zero must not come twice
+        return np.asarray(np.where(negative, -magnitude, magnitude)[single_zero], np.int64)
 
     def _accept(self, coarse: Integers, fine: Integers, entropy: Entropy) -> npt.NDArray[np.bool_]:
         """Accept with probability exp(−t·((A + B/m)^power − A^power)), decided in floats where they are surely right.

@@ -66,8 +66,8 @@ class Questions:
         >>> Questions.of(GAUSSIAN).conversion, Questions.of(GAUSSIAN, SELECTION).conversion
         ('gdp', 'tight')
         """
-        found = tuple(find_kind(kind, "a kind of the questions") for kind in kinds)
-        return cls(found, (), conversion or ("gdp" if _by_gdp(found) else "tight"))
+        checked_kinds = tuple(find_kind(kind, "a kind of the questions") for kind in kinds)
+        return cls(checked_kinds, (), conversion or ("gdp" if _by_gdp(checked_kinds) else "tight"))
 
     @classmethod
     def pure(cls, *parts: Part) -> Questions:
@@ -77,9 +77,9 @@ class Questions:
         >>> Questions.pure(Part(SELECTION, 3, Fraction(1, 6)), Part(LAPLACE, 3, Fraction(1, 6))).kinds
         ('selection', 'laplace')
         """
-        asked = tuple(part for part in parts if part.count)
-        found = (find_kind(part.kind, "the kind of a part of the questions") for part in asked)
-        return cls(tuple(dict.fromkeys(found)), asked)
+        parts_with_count = tuple(part for part in parts if part.count)
+        part_kinds = (find_kind(part.kind, "the kind of a part of the questions") for part in parts_with_count)
+        return cls(tuple(dict.fromkeys(part_kinds)), parts_with_count)
 
 
 def declared(questions: object) -> Questions:
@@ -90,18 +90,20 @@ def declared(questions: object) -> Questions:
     """
     if type(questions) is not Questions:
         raise InvalidArgument(f"questions(…) of a mechanism is a {type(questions).__name__}: give a Questions")
-    asked = tuple(find_kind(kind, "a kind of the questions") for kind in _listed("kinds", questions.kinds))
-    if not asked:
+    kinds_checked = tuple(find_kind(kind, "a kind of the questions") for kind in _listed("kinds", questions.kinds))
+    if not kinds_checked:
         raise InvalidArgument(f"kinds of the questions is empty: say some of {', '.join(map(repr, kinds()))}")
     parts = tuple(map(_plain_part, _listed("parts", questions.parts)))
     conversion = _word("conversion", questions.conversion, get_args(Conversion))
-    if parts and set(asked) != {part.kind for part in parts}:
-        raise InvalidArgument(f"kinds of the questions is {asked}, its parts are of others: make it by Questions.pure")
+    if parts and set(kinds_checked) != {part.kind for part in parts}:
+        raise InvalidArgument(
+            f"kinds of the questions is {kinds_checked}, its parts are of others: make it by Questions.pure"
+        )
     if sum(part.count * part.share for part in parts) > 1:
         raise InvalidArgument("the parts of epsilon of the questions add up to more than 1: give smaller shares")
-    if conversion == "gdp" and not _by_gdp(asked):
-        raise InvalidArgument(f"conversion of the questions is 'gdp', but kinds is {asked}: leave it out")
-    return Questions(asked, tuple(parts), conversion)
+    if conversion == "gdp" and not _by_gdp(kinds_checked):
+        raise InvalidArgument(f"conversion of the questions is 'gdp', but kinds is {kinds_checked}: leave it out")
+    return Questions(kinds_checked, tuple(parts), conversion)
 
 
 def price(questions: Questions, epsilon: float, delta: float) -> Budget:
@@ -114,17 +116,17 @@ def price(questions: Questions, epsilon: float, delta: float) -> Budget:
     >>> price(Questions.pure(Part(LAPLACE, 2, Fraction(1, 2))), 1.0, 1e-9).rho
     Fraction(1, 4)
     """
-    asked = declared(questions)
-    if not asked.parts:
-        return make_budget(epsilon, delta, asked.conversion)
+    copy = declared(questions)
+    if not copy.parts:
+        return make_budget(epsilon, delta, copy.conversion)
     whole = exact(check_epsilon(epsilon))
-    costs = (part.count * find_kind(part.kind, "a kind").rho(part.share * whole) for part in asked.parts)
+    costs = (part.count * find_kind(part.kind, "a kind").rho(part.share * whole) for part in copy.parts)
     return pure_budget(epsilon, sum(costs, Fraction(0)))
 
 
-def _by_gdp(asked: tuple[Kind, ...]) -> bool:
+def _by_gdp(kinds: tuple[Kind, ...]) -> bool:
     """Whether each question costs as much g as ρ, so that g, which is converted tighter, may stand for both."""
-    return all(kind.gdp == 1 for kind in asked)
+    return all(kind.gdp == 1 for kind in kinds)
 
 
 def _listed(name: str, values: object) -> Iterable[object]:
@@ -133,12 +135,12 @@ def _listed(name: str, values: object) -> Iterable[object]:
     return values
 
 
-def _word(name: str, value: object, known: tuple[Word, ...]) -> Word:
+def _word(name: str, value: object, words: tuple[Word, ...]) -> Word:
     if type(value) is str:
-        for word in known:
+        for word in words:
             if word == value:
                 return word
-    raise InvalidArgument(f"{name} of the questions has {value!r}: say one of {', '.join(map(repr, known))}")
+    raise InvalidArgument(f"{name} of the questions has {value!r}: say one of {', '.join(map(repr, words))}")
 
 
 def _plain_part(part: object) -> Part:

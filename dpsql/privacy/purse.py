@@ -29,12 +29,12 @@ class Purse:
         rho: Fraction,
         gdp: Fraction,
         pure: Fraction | None,
-        asked: Sequence[Kind] | None = None,
+        only: Sequence[Kind] | None = None,
         failure: float = 0.0,
     ) -> None:
-        """The charge; `asked` are the kinds that it was made for, None for all that there are."""
+        """The charge; `only` are the kinds that it was made for, None for all that there are."""
         self.rho, self.gdp, self.pure, self.failure = rho, gdp, pure, failure
-        self.kinds = kinds() if asked is None else tuple(asked)
+        self.kinds = kinds() if only is None else tuple(only)
 
     def take(self, kind: Kind, shares: Sequence[Fraction], failure: float = 0.0) -> None:
         """Take the shares of questions of one kind off what remains, or refuse them all.
@@ -43,14 +43,14 @@ class Purse:
             InvalidArgument: a kind that was not declared.
             InsufficientBudget: they are more than what remains.
         """
-        if not any(kind is known for known in self.kinds):
+        if not any(kind is own for own in self.kinds):
             raise InvalidArgument(
                 f"the mechanism asks a question of kind {kind}, but declared {', '.join(map(repr, self.kinds))} "
                 "only: its questions(…) says which kinds it asks"
             )
-        asked = sum(shares, Fraction(0))
-        dear = asked * kind.gdp
-        accounts = [("ρ", asked, self.rho), ("g", dear, self.gdp)]
+        total_share = sum(shares, Fraction(0))
+        dear = total_share * kind.gdp
+        accounts = [("ρ", total_share, self.rho), ("g", dear, self.gdp)]
         pure = Fraction(0)
         if self.pure is not None:
             pure = sum(map(kind.epsilon, shares), Fraction(0))
@@ -64,7 +64,7 @@ class Purse:
             raise InsufficientBudget(
                 f"the mechanism asks to fail with probability {failure!r}, of its charge {self.failure!r} is left"
             )
-        self.rho -= asked
+        self.rho -= total_share
         self.gdp -= dear
         self.failure -= failure
         if self.pure is not None:

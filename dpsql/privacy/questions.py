@@ -165,8 +165,8 @@ class LinearQuestion(Question):
     @property
     def groups(self) -> tuple[int, ...] | None:
         """The groups that were asked for; None for all."""
-        _, found, groups = self.detail.partition(" in groups ")
-        return tuple(map(int, groups.split(","))) if found else None
+        _, separator, groups = self.detail.partition(" in groups ")
+        return tuple(map(int, groups.split(","))) if separator else None
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class ForeignQuestion(Question):
 
 
 def _text(ask: str, family: Family, rho: Fraction, detail: str) -> str:
-    asked: dict[str, object] = {"ask": ask, "clique": clique_of(family), "rho": str(rho), "detail": detail}
+    fields: dict[str, object] = {"ask": ask, "clique": clique_of(family), "rho": str(rho), "detail": detail}
     if isinstance(family, Threshold):
-        asked["least"] = family.least
-    return json.dumps(asked, ensure_ascii=False)
+        fields["least"] = family.least
+    return json.dumps(fields, ensure_ascii=False)

@@ -50,12 +50,12 @@ def account_from(facts: Facts) -> Account:
 def budgets(epsilon: float, delta: float, event: Mapping[str, Any]) -> dict[str, str]:
     """The budgets of a promise: those that an event records, if they are as near as another machine's would be."""
     budget = account_budget(epsilon, delta)
-    found = {}
+    recorded_budgets = {}
     for name, whole in (("rho_budget", budget.rho), ("gdp_budget", budget.gdp)):
         derived, recorded = int(whole / RHO_UNIT), event["account"][name]
         near = abs(int(recorded) - derived) * _ROUNDING <= derived
-        found[name] = recorded if near else str(derived)
-    return found
+        recorded_budgets[name] = recorded if near else str(derived)
+    return recorded_budgets
 
 
 def opened(event: Mapping[str, Any], epsilon: float, delta: float) -> dict[str, Any]:

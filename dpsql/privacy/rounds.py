@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.linear_family import Asked, LinearFamily
+from dpsql.core.linear_family import LinearFamily, QueryFamily
 from dpsql.core.marginal import Measurement
 from dpsql.privacy.cells import Cells
 from dpsql.privacy.distributions import GAUSSIAN, Distribution
@@ -18,7 +18,7 @@ from dpsql.privacy.linear_families import LinearFamilies
 from dpsql.privacy.marginals import Marginals
 from dpsql.privacy.selection import Answers, Selections
 
-Given = TypeVar("Given", bound=Asked)
+Given = TypeVar("Given", bound=QueryFamily)
 
 
 class Rounds(Marginals, LinearFamilies, Cells, Selections):

@@ -131,10 +131,10 @@ def _check_paid(facts: Facts) -> None:
 
 def _whole(amount: str) -> int:
     """An amount of what is charged, which is never negative."""
-    found = int(amount)
-    if found < 0:
+    units = int(amount)
+    if units < 0:
         raise DoesNotFollow("it charges less than nothing")
-    return found
+    return units
 
 
 def _pure(event: Mapping[str, Any]) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique
-from dpsql.core.linear_family import Asked, LinearFamily, columns_of, moved_by, moved_of_linear, number_of
+from dpsql.core.linear_family import LinearFamily, QueryFamily, columns_of, moved_by, moved_of_linear, number_of
 from dpsql.core.threshold import Family, clique_of
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.asking import Asking
@@ -27,8 +27,8 @@ _ONE: Final = 1 << 20  # of a count's score beside linear queries
 
 
 Named = TypeVar("Named", bound=Family)
-Candidate = TypeVar("Candidate", bound=Asked)
-Answers = Callable[[Asked], npt.NDArray[np.float64]]
+Candidate = TypeVar("Candidate", bound=QueryFamily)
+Answers = Callable[[QueryFamily], npt.NDArray[np.float64]]
 
 
 class Selections(Asking):
@@ -60,11 +60,15 @@ class Selections(Asking):
             exclude: cells that are no candidates.
         """
         rho, count = given_share(rho), given_whole("count", count)
-        asked, given = tuple(given_asked(self.domain, family) for family in families), cast(Answers, answers)
-        question = CellSelection(count, len(asked), rho)
-        found = self._selection(question, rho, count, lambda: self._select(asked, given, count, rho, exclude))
-        by_digest = _by_digest(asked)
-        chosen = [(by_digest(one), one.group) if isinstance(one, ChosenLinear) else one for one in found]
+        families_given, given = tuple(given_asked(self.domain, family) for family in families), cast(Answers, answers)
+        question = CellSelection(count, len(families_given), rho)
+        winners = self._selection(
+            question, rho, count, lambda: self._select(families_given, given, count, rho, exclude)
+        )
+        by_digest = _by_digest(families_given)
+        chosen = [
+            (by_digest(winner), winner.group) if isinstance(winner, ChosenLinear) else winner for winner in winners
+        ]
         return cast(list[tuple[Candidate, int]], chosen)
 
     def select_marginals(
@@ -94,12 +98,12 @@ class Selections(Asking):
             penalties: taken from each score (rows), such as the noise that measuring would bring.
             weights: of the scores, positive; 1 by default.
         """
-        found = self._families(cliques, cast(Answers, answers), count, rho, penalties, weights)
-        return cast(list[Clique], found)
+        winners = self._families(cliques, cast(Answers, answers), count, rho, penalties, weights)
+        return cast(list[Clique], winners)
 
     def _families(
         self,
-        asked: Sequence[Asked],
+        candidates: Sequence[QueryFamily],
         answers: Answers,
         count: int,
         rho: Fraction,
@@ -111,7 +115,7 @@ class Selections(Asking):
         Of those the score is w·(Σ|answer − model's| − penalty) in steps, and Δ_f is `LinearFamily.moved`.
         """
         rho, count = given_share(rho), given_whole("count", count)
-        families = tuple(given_asked(self.domain, family) for family in asked)
+        families = tuple(given_asked(self.domain, family) for family in candidates)
         factors = (
             [1] * len(families) if weights is None else [given_whole("weight", w, _LARGEST_WEIGHT) for w in weights]
         )
@@ -141,8 +145,13 @@ class Selections(Asking):
             return [_chosen(families[winner]) for winner in winners]
 
         by_digest = _by_digest(families)
-        found = self._selection(question, rho, count, choose)
-        return [by_digest(one) if isinstance(one, ChosenLinear) else cast(WholeMarginal, one).clique for one in found]
+        chosen_families = self._selection(question, rho, count, choose)
+        return [
+            by_digest(chosen_family)
+            if isinstance(chosen_family, ChosenLinear)
+            else cast(WholeMarginal, chosen_family).clique
+            for chosen_family in chosen_families
+        ]
 
     def sample_cells(
         self,
@@ -182,23 +191,25 @@ class Selections(Asking):
         if sample is not None and self.neighbours.unit_rows is not None:
             raise InvalidArgument("a sample of rows is no sample of privacy units: leave subsample out")
         rho, count, given = given_share(rho), given_whole("count", count), cast(Answers, answers)
-        asked = tuple(given_asked(self.domain, family) for family in families)
+        families_given = tuple(given_asked(self.domain, family) for family in families)
         factor = given_whole("factor", factor, _LARGEST_WEIGHT)
         sample = None if sample is None else given_whole("sample", sample)
-        question = SignedSelection(count, len(asked), factor, rho, sample)
+        question = SignedSelection(count, len(families_given), factor, rho, sample)
 
-        by_digest = _by_digest(asked)
-        drawn = self._selection(question, rho, count, lambda: self._sample(asked, given, factor, count, rho, sample))
+        by_digest = _by_digest(families_given)
+        drawn = self._selection(
+            question, rho, count, lambda: self._sample(families_given, given, factor, count, rho, sample)
+        )
         return [
-            SignedQuery((by_digest(one.chosen), cast(int, one.chosen.group)), one.sign)
-            if isinstance(one, SignedLinear)
-            else cast(SignedQuery, one)
-            for one in drawn
+            SignedQuery((by_digest(query.chosen), cast(int, query.chosen.group)), query.sign)
+            if isinstance(query, SignedLinear)
+            else cast(SignedQuery, query)
+            for query in drawn
         ]
 
     def _sample(
         self,
-        families: Sequence[Asked],
+        families: Sequence[QueryFamily],
         answers: Answers,
         factor: int,
         count: int,
@@ -236,9 +247,9 @@ class Selections(Asking):
         assert answer.selection is not None
         return list(answer.selection)
 
-    def _most_moved(self, families: Sequence[Asked], factors: Sequence[int]) -> int:
+    def _most_moved(self, families: Sequence[QueryFamily], factors: Sequence[int]) -> int:
         """Δ: the most that two neighbours differ in a score w·Σ|count − answer|; see `select_marginals`."""
-        distinct = dict[Asked, int]()
+        distinct = dict[QueryFamily, int]()
         for family, factor in zip(families, factors, strict=True):
             distinct[family] = max(factor, distinct.get(family, 0))
         moved = {family: moved_by(self.domain, family, self.neighbours) for family in distinct}
@@ -246,7 +257,7 @@ class Selections(Asking):
 
     def _select(
         self,
-        families: Sequence[Asked],
+        families: Sequence[QueryFamily],
         answers: Answers,
         count: int,
         rho: Fraction,
@@ -279,7 +290,7 @@ class Selections(Asking):
             chosen.append(_chosen(families[number], int(winner - starts[number])))
         return chosen
 
-    def _alike(self, families: Sequence[Asked], size: Callable[[LinearFamily], int]) -> tuple[list[int], int]:
+    def _alike(self, families: Sequence[QueryFamily], size: Callable[[LinearFamily], int]) -> tuple[list[int], int]:
         """What scores of single queries are multiplied by, and Δ of all of them then; see `select_cells`.
 
         Args:
@@ -305,30 +316,30 @@ class Selections(Asking):
         return np.rint(np.clip(finite, -most, most)).astype(np.int64)
 
 
-def _chosen(family: Asked, cell: int | None = None) -> Choice:
+def _chosen(family: QueryFamily, cell: int | None = None) -> Choice:
     """What was chosen, as journals have it: a family as a whole, or one of its cells or groups."""
     if isinstance(family, LinearFamily):
         return ChosenLinear(family.clique, family.digest, cell)
     return WholeMarginal(clique_of(family)) if cell is None else (family, cell)
 
 
-def _signed(family: Asked, cell: int, sign: int) -> Choice:
+def _signed(family: QueryFamily, cell: int, sign: int) -> Choice:
     """A cell or group with its sign, as journals have it."""
     if isinstance(family, LinearFamily):
         return SignedLinear(ChosenLinear(family.clique, family.digest, cell), sign)
     return SignedQuery((family, cell), sign)
 
 
-def _by_digest(families: Sequence[Asked]) -> Callable[[ChosenLinear], LinearFamily]:
+def _by_digest(families: Sequence[QueryFamily]) -> Callable[[ChosenLinear], LinearFamily]:
     """Finds the linear queries that were chosen among the candidates; a recorded choice may be of others."""
-    known = {family.digest: family for family in families if isinstance(family, LinearFamily)}
+    by_its_digest = {family.digest: family for family in families if isinstance(family, LinearFamily)}
 
     def find(chosen: ChosenLinear) -> LinearFamily:
-        if chosen.digest not in known:
+        if chosen.digest not in by_its_digest:
             raise DpsqlError(
                 "this release was begun with other linear queries and cannot be completed: give the release another "
                 "name, which is charged anew"
             )
-        return known[chosen.digest]
+        return by_its_digest[chosen.digest]
 
     return find

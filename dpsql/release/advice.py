@@ -100,8 +100,8 @@ def _of_missed(entry: Entry, judgement: Judgement, mechanism: str) -> str:
     """Of pairs that the fit has otherwise than was measured: only options are named that the mechanism has."""
     words = words_of_columns(entry)
     listed = "; ".join(" and ".join(map(words, pair.clique)) for pair in judgement.of("missed")[:_NAMED])
-    known = options_of(mechanism)
-    longer = [name for name in _LONGER if name in known]
+    option_names = options_of(mechanism)
+    longer = [name for name in _LONGER if name in option_names]
     ways = [f"raise the options that make it longer or larger, such as {' or '.join(longer)}"] if longer else []
     ways.append("ask for fewer columns" if entry.linked is None else "declare coarser bins")
     return f"The fit missed pairs such as {listed}: {', or '.join(ways)}."
@@ -147,7 +147,7 @@ def _of_hidden(entry: Entry, judgement: Judgement, hidden: Sequence[JudgedPair],
     sizes = {column.name: len(column.labels) for column in judgement.columns}
     can = entry.stated_names  # numbers of rows are declared by links
     times = Counter(name for pair in hidden for name in pair.clique if sizes.get(name, 0) > _FINE and name in can)
-    fine = [name for name, _ in sorted(times.items(), key=lambda one: (-one[1], one[0]))[:_NAMED]]
+    fine = [name for name, _ in sorted(times.items(), key=lambda timed: (-timed[1], timed[0]))[:_NAMED]]
     if fine:
         inside = sum(any(name in fine for name in pair.clique) for pair in hidden)
         named = " and ".join(f"{words(name)} ({sizes[name]} cells)" for name in fine)

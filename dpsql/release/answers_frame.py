@@ -20,7 +20,7 @@ from dpsql.release.statistics import statistic
 _SILENT: Final = 3.0  # standard deviations of noise that hide a group of NULL
 
 
-class Known(Protocol):
+class DomainQuery(Protocol):
     """A query and what it is on its domain."""
 
     @property
@@ -33,7 +33,7 @@ class Known(Protocol):
 
 
 def answers_frame(
-    resolved: Known, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any] | None = None
+    resolved: DomainQuery, noisy: Sequence[Noisy], covariances: Mapping[tuple[int, int], Any] | None = None
 ) -> Columns:
     """All groups of all grouping sets: keys as text, values as whole steps or floats, errors.
 
@@ -58,9 +58,9 @@ def _silent(query: Query, evaluated: Evaluated, noisy: Sequence[Noisy]) -> npt.N
     parts = []
     for keys, alive in zip(evaluated.keys, evaluated.present, strict=True):
         null = np.zeros(len(alive), bool)
-        for known, may_be in zip(keys, may_be_null, strict=True):
-            if known is not None and may_be:
-                null |= np.array([key is None for key in known], bool)
+        for labels, may_be in zip(keys, may_be_null, strict=True):
+            if labels is not None and may_be:
+                null |= np.array([key is None for key in labels], bool)
         parts.append(null)
     quiet = [_is_quiet([noisy[number] for number in group]) for group in _looked_at(evaluated, len(noisy))]
     return np.asarray(np.concatenate(parts) & np.logical_and.reduce(quiet), bool)
@@ -85,7 +85,7 @@ def all_groups(
     evaluated: Evaluated,
     noisy: Sequence[Noisy],
     covariances: Mapping[tuple[int, int], Any],
-    kept: npt.NDArray[np.bool_],
+    mask: npt.NDArray[np.bool_],
 ) -> Columns:
     """The same of the groups that are kept.
 
@@ -94,20 +94,20 @@ def all_groups(
         evaluated: on the domain.
         noisy: see `answers_frame`.
         covariances: see `answers_frame`.
-        kept: for each group of all grouping sets.
+        mask: for each group of all grouping sets.
     """
     columns: dict[str, Any] = {}
     for number in range(len(query.keys)):
         parts: list[npt.NDArray[Any]] = []
         for keys, alive in zip(evaluated.keys, evaluated.present, strict=True):
-            known = keys[number]
-            parts.append(np.full(len(alive), None, object) if known is None else known)
-        columns[f"k{number}"] = np.concatenate(parts)[kept]
+            labels = keys[number]
+            parts.append(np.full(len(alive), None, object) if labels is None else labels)
+        columns[f"k{number}"] = np.concatenate(parts)[mask]
     for number, measured in enumerate(evaluated.measured):
         answers = _answers_to(measured, evaluated, noisy, covariances)
-        columns[f"a{number}"] = answers.values[kept]
-        columns[f"a{number}_stderr"] = answers.stderr[kept]
-        columns[f"a{number}_low"], columns[f"a{number}_high"] = answers.low[kept], answers.high[kept]
+        columns[f"a{number}"] = answers.values[mask]
+        columns[f"a{number}_stderr"] = answers.stderr[mask]
+        columns[f"a{number}_low"], columns[f"a{number}_high"] = answers.low[mask], answers.high[mask]
     return columns
 
 
@@ -119,10 +119,12 @@ def _answers_to(
         first = measured.weights[0]
         unit = evaluated.units[first]
         return plain(noisy[first], float(unit), whole=steps_of_ten(unit) is not None)
-    found = _statistic_of(measured, evaluated, noisy, covariances)
+    answers = _statistic_of(measured, evaluated, noisy, covariances)
     rows = {"avg": measured.weights[1:], "ratio": measured.weights[1:]}.get(measured.kind, measured.weights[:1])
     some = evaluated.reached(measured.weights if measured.histogram is not None else rows)
-    return Answers(*(np.where(some, part, np.nan) for part in (found.values, found.stderr, found.low, found.high)))
+    return Answers(
+        *(np.where(some, part, np.nan) for part in (answers.values, answers.stderr, answers.low, answers.high))
+    )
 
 
 def _statistic_of(

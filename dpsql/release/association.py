@@ -112,7 +112,7 @@ def _noise(estimates: Estimates, pair: Estimate, a: Estimate, b: Estimate, p: Fl
     """What noise adds to ΣD² on average."""
     alone = pair.values.size * pair.variance
     alone += float(q @ q) * len(p) * a.variance + float(p @ p) * len(q) * b.variance
-    in_a, in_b = (pair.variance * sum(one.weights.get(place, 0.0) for place in pair.weights) for one in (a, b))
+    in_a, in_b = (pair.variance * sum(single.weights.get(place, 0.0) for place in pair.weights) for single in (a, b))
     return alone - 2 * (len(p) * in_a + len(q) * in_b - estimates.shared(a, b, pair.clique))
 
 

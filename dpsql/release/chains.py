@@ -93,9 +93,11 @@ class Chains:
         self._regular = pairs.attribute.regular
         self._step = (pairs.strict & (parents.numbers <= self._regular)).astype(np.int64)
         ways = (pairs.earlier, pairs.later), (pairs.later, pairs.earlier)
-        self._known = [self._keys(known, pairs.above) for known, _ in ways]
-        self._lenders = [Lenders(k, lent, LEVELS, generator) for k, (_, lent) in zip(self._known, ways, strict=True)]
-        self._weights = [_weights(k, lent) for k, (_, lent) in zip(self._known, ways, strict=True)]
+        self._place_keys = [self._keys(columns_lent, pairs.above) for columns_lent, _ in ways]
+        self._lenders = [
+            Lenders(k, lent, LEVELS, generator) for k, (_, lent) in zip(self._place_keys, ways, strict=True)
+        ]
+        self._weights = [_weights(k, lent) for k, (_, lent) in zip(self._place_keys, ways, strict=True)]
 
     def draw(self, earlier: Codes, later: Codes, has_later: npt.NDArray[np.bool_]) -> tuple[Codes, Codes]:
         """The rows of all parents, in order, and the place of the given earlier row of each.
@@ -220,7 +222,7 @@ class Chains:
         for levels, count in _CANDIDATES:
             for _ in range(count):
                 chosen = self._lenders[way].choose(keys, levels)
-                apart = np.minimum(np.abs(self._known[way][chosen] - keys), _FAR) @ self._weights[way]
+                apart = np.minimum(np.abs(self._place_keys[way][chosen] - keys), _FAR) @ self._weights[way]
                 nearer = apart < least
                 best[nearer], least[nearer] = chosen[nearer], apart[nearer]
         return best
@@ -270,5 +272,5 @@ def _weights(keys: Codes, lent: Codes) -> npt.NDArray[np.float64]:
     """What a column counts for where units are compared: what it tells of the same column, or of all on the average."""
     keys, lent = keys[:_LOOKED_AT], lent[:_LOOKED_AT]
     columns = lent.shape[1]
-    told = [[information(key, value) for value in lent.T] for key in keys.T] if len(keys) else []
-    return np.array([row[place] if place < columns else sum(row) / columns for place, row in enumerate(told)])
+    nats = [[information(key, value) for value in lent.T] for key in keys.T] if len(keys) else []
+    return np.array([row[place] if place < columns else sum(row) / columns for place, row in enumerate(nats)])

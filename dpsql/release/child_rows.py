@@ -80,7 +80,7 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
+class _Regression:
     """What is told of one column.
 
     Attributes:
@@ -128,10 +128,10 @@ class ChildRows:
         self._pool = Lenders(pool, pool, LEVELS_OF_OTHERS, generator)
         chosen = generator.permutation(len(rows))[:_MOST_UNITS]  # of wide columns only the first are looked at
         above, rows, beside = above[chosen], rows[chosen], None if beside is None else beside[chosen]
-        self._told: list[_Told] = []
+        self._regressions: list[_Regression] = []
         for column in _in_order(above, rows, beside):
             check()
-            self._told.append(self._learnt(column, above, rows, beside))
+            self._regressions.append(self._learnt(column, above, rows, beside))
 
     def draw(self, above: Codes, beside: Floats | None, number: int) -> Codes:
         """Rows below others.
@@ -142,33 +142,35 @@ class ChildRows:
             number: of those rows.
         """
         rows = np.zeros((len(above), len(self._own.sizes)), np.int64)
-        for told in self._told:
-            logits = told.always + self._above.summed(told.above, above) + self._own.summed(told.own, rows)
+        for regression in self._regressions:
+            logits = (
+                regression.always + self._above.summed(regression.above, above) + self._own.summed(regression.own, rows)
+            )
             if beside is not None:
-                much = 1 / (1 + (number - 1) * told.alike)
-                usual = told.usual + self._above.summed(told.usually, above)
-                logits += much * (beside @ told.beside) + (1 - number * much) * usual
+                much = 1 / (1 + (number - 1) * regression.alike)
+                usual = regression.usual + self._above.summed(regression.usually, above)
+                logits += much * (beside @ regression.beside) + (1 - number * much) * usual
             shares = np.exp(logits - logits.max(axis=1, keepdims=True)).cumsum(axis=1)
             drawn = (shares < self._generator.random((len(rows), 1)) * shares[:, -1:]).sum(axis=1)
-            rows[:, told.column] = np.minimum(drawn, shares.shape[1] - 1)
+            rows[:, regression.column] = np.minimum(drawn, shares.shape[1] - 1)
         return self._pool.lend(rows)
 
-    def _learnt(self, column: int, above: Codes, rows: Codes, beside: Codes | None) -> _Told:
+    def _learnt(self, column: int, above: Codes, rows: Codes, beside: Codes | None) -> _Regression:
         """The regression of one column, on those other columns that tell most of it."""
         size, wanted = self._own.sizes[column], rows[:, column]
-        earlier = sorted(told.column for told in self._told)
+        earlier = sorted(regression.column for regression in self._regressions)
         tables = [(above, self._above, range(above.shape[1])), (rows, self._own, earlier)]
         if beside is not None:
             tables.insert(1, (beside, self._own, range(beside.shape[1])))
-        columns, kept = [], [np.zeros(sum(places.sizes), bool) for _, places, _ in tables]
-        for mask, (table, places, usable) in zip(kept, tables, strict=True):
+        columns, masks = [], [np.zeros(sum(places.sizes), bool) for _, places, _ in tables]
+        for mask, (table, places, usable) in zip(masks, tables, strict=True):
             starts = np.cumsum([0, *places.sizes])
             columns += [
-                (information(table[:, one], wanted), table[:, one], mask[starts[one] : starts[one + 1]])
-                for one in usable
+                (information(table[:, place], wanted), table[:, place], mask[starts[place] : starts[place + 1]])
+                for place in usable
             ]
         room = min(_MOST_VALUES, max(1, _MOST_NUMBERS // size))
-        for tells, _, mask in sorted(columns, key=lambda one: -one[0]):
+        for tells, _, mask in sorted(columns, key=lambda rated: -rated[0]):
             if tells > 0 and len(mask) <= room:
                 mask[:] = True
                 room -= len(mask)
@@ -177,17 +179,17 @@ class ChildRows:
         shown = Places(tuple(wide for _, wide in used)).shown(table)
         units = max(_FEWEST_UNITS, _MOST_WORK // max(1, shown.shape[1] * size))
         always, numbers = _regression(shown[:units], wanted[:units], size, len(used))
-        ends = np.cumsum([mask.sum() for mask in kept])
-        fitted = [np.zeros((len(mask), size), np.float32) for mask in kept]
-        for whole, mask, part in zip(fitted, kept, np.split(numbers, ends[:-1]), strict=True):
+        ends = np.cumsum([mask.sum() for mask in masks])
+        fitted = [np.zeros((len(mask), size), np.float32) for mask in masks]
+        for whole, mask, part in zip(fitted, masks, np.split(numbers, ends[:-1]), strict=True):
             whole[mask] = part
         usually = np.zeros_like(fitted[0])
         if beside is None:
-            return _Told(column, always, fitted[0], fitted[1][:0], fitted[1], always * 0, usually, 0.0)
+            return _Regression(column, always, fitted[0], fitted[1][:0], fitted[1], always * 0, usually, 0.0)
         from_beside = shown[:, ends[0] : ends[1]] @ numbers[ends[0] : ends[1]]
-        usual, usually[kept[0]] = _least_squares(shown[:, : ends[0]], from_beside)
+        usual, usually[masks[0]] = _least_squares(shown[:, : ends[0]], from_beside)
         alike = _alike(beside[:, column], wanted, size)
-        return _Told(column, always, fitted[0], fitted[1], fitted[2], usual, usually, alike)
+        return _Regression(column, always, fitted[0], fitted[1], fitted[2], usual, usually, alike)
 
 
 def together(ends: Codes, most: int) -> Iterator[tuple[int, int]]:
@@ -209,7 +211,7 @@ def _in_order(above: Codes, rows: Codes, beside: Codes | None) -> list[int]:
     """The columns of rows, those first of which most is told from outside."""
     tells = [sum(information(other, column) for other in above.T) for column in rows.T]
     if beside is not None:
-        tells = [told + information(other, column) for told, other, column in zip(tells, beside.T, rows.T, strict=True)]
+        tells = [nats + information(other, column) for nats, other, column in zip(tells, beside.T, rows.T, strict=True)]
     return sorted(range(len(tells)), key=lambda column: -tells[column])
 
 
@@ -254,16 +256,16 @@ def _least_squares(shown: Floats, values: Floats) -> tuple[Floats, Floats]:
     return mean - middle @ numbers, numbers
 
 
-def _alike(one: Codes, other: Codes, size: int) -> float:
+def _alike(first: Codes, other: Codes, size: int) -> float:
     """The largest correlation of two rows' values of a column, whatever numbers stand for the values.
 
     By chance alone it is (√k + √k)/√n for k values of n units, which is taken off.
     """
-    joint = np.bincount(one * size + other, minlength=size**2).reshape(size, size) / len(one)
+    joint = np.bincount(first * size + other, minlength=size**2).reshape(size, size) / len(first)
     some = joint.sum(axis=1) * joint.sum(axis=0) > 0
     if some.sum() < 2:
         return 0.0
     joint = joint[some][:, some]
     apart = np.sqrt(np.outer(joint.sum(axis=1), joint.sum(axis=0)))
-    by_chance = 2 * np.sqrt(some.sum() / len(one))  # the largest of rows that have nothing in common
+    by_chance = 2 * np.sqrt(some.sum() / len(first))  # the largest of rows that have nothing in common
     return max(0.0, float(np.linalg.norm(joint / apart - apart, ord=2) - by_chance))

@@ -30,11 +30,11 @@ def names_of_words(entry: Entry, given: Sequence[str]) -> list[str]:
         return [*given]
     called = words_of_columns(entry)
     names = {called(name): name for name in entry.domain.names}
-    found = []
+    spellings = []
     for name in given:
         meant = pick(name, names)
         own = pick(name, entry.domain.names) if meant is None else names[meant]
         if own is None:
             raise UnknownName(f"there is no column {name!r}; the columns are {', '.join(names)}")
-        found.append(own)
-    return found
+        spellings.append(own)
+    return spellings

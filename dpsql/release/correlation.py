@@ -40,7 +40,11 @@ def correlation(estimates: Estimates, pair: Estimate, columns: Sequence[Attribut
     """
     alone = [estimates.of((column.name,)) for column in columns]
     assert all(alone)  # what holds the pair holds both
-    ends = [(one.values[: column.regular], one.stddev) for one, column in zip(alone, columns, strict=True) if one]
+    ends = [
+        (marginal.values[: column.regular], marginal.stddev)
+        for marginal, column in zip(alone, columns, strict=True)
+        if marginal
+    ]
     ranks = [standard_ranks(rows) for rows, _ in ends]
     if ranks[0] is None or ranks[1] is None:
         return None

@@ -92,8 +92,8 @@ class Discovery(DiscoveryPlan):
     def make(self, run: Run) -> Entry:
         """See `Work.make`."""
         cursor, curator, whole = run.cursor, run.curator, self.facts.whole
-        found = _values(cursor, curator, self) if whole is None else _bins(cursor, curator, self, whole)
-        return publication.publish_domain(run.books, run.entry, found, {"size": found.size})
+        attribute = _values(cursor, curator, self) if whole is None else _bins(cursor, curator, self, whole)
+        return publication.publish_domain(run.books, run.entry, attribute, {"size": attribute.size})
 
 
 def resolve_discovery(cursor: Cursor, request: DiscoveryRequest) -> Discovery:
@@ -125,21 +125,21 @@ def discover(cursors: Cursors, resolved: Discovery, progress: Progress) -> Attri
         Interrupted: what was charged is kept.
     """
     was_published = resolved.entry is not None and resolved.entry.state == "published"
-    found = attribute_from(produce(resolved, cursors, progress).report["domain"])
+    attribute = attribute_from(produce(resolved, cursors, progress).report["domain"])
     if not was_published:
-        return found
+        return attribute
     with cursors() as cursor, guarded(progress, cursor):
         books = Books(cursor, resolved.source.catalog)
-        if facts.declared(books, resolved.source.key).get(found.name) != found:  # it was declared anew since
-            facts.declare(books, resolved.source.key, found)
-    return found
+        if facts.declared(books, resolved.source.key).get(attribute.name) != attribute:  # it was declared anew since
+            facts.declare(books, resolved.source.key, attribute)
+    return attribute
 
 
 def _values(cursor: Cursor, curator: Curator, now: Discovery) -> Attribute:
-    found = curator.discover_values(now.facts.column.name, curator.remaining, now.failure)
+    texts = curator.discover_values(now.facts.column.name, curator.remaining, now.failure)
     of_type = column_type(now.facts.column.type)
     taken = {of_type.folded(text) for text in (now.facts.other, *now.facts.nulls_as) if text is not None}
-    values = [value for value in found if of_type.folded(value) not in taken]
+    values = [value for value in texts if of_type.folded(value) not in taken]
     if not values:
         raise NothingFound(
             f"no value of column {now.facts.column.name!r} is common enough to be told at this epsilon: list them, "
@@ -160,14 +160,14 @@ def _bins(cursor: Cursor, curator: Curator, now: Discovery, whole: Attribute) ->
     rounds = 1 if few else _ROUNDS
     ticks = _parts(whole, low, high, _MOST_STEPS if few else _FIRST)
     of_bins = curator.remaining if now.request.heavy is None else curator.remaining * _OF_BINS
-    share, known = of_bins / rounds, dict[tuple[Any, Any], tuple[float, int]]()
+    share, means = of_bins / rounds, dict[tuple[Any, Any], tuple[float, int]]()
     for number in range(rounds):
         parts = replace(whole, ticks=ticks, edges=edge_texts(cursor, ticks, whole.type), other=None, nullable=False)
         measured = curator.measure_bins(parts, share)
         for part, value in zip(itertools.pairwise(ticks), measured.values.tolist(), strict=True):
-            mean, times = known.get(part, (0.0, 0))  # a part that was not split was measured before
-            known[part] = (mean * times + value) / (times + 1), times + 1
-        counts = np.array([known[part][0] for part in itertools.pairwise(ticks)])
+            mean, times = means.get(part, (0.0, 0))  # a part that was not split was measured before
+            means[part] = (mean * times + value) / (times + 1), times + 1
+        counts = np.array([means[part][0] for part in itertools.pairwise(ticks)])
         if number + 1 < rounds:
             least = max(float(counts.sum()) / whole.regular / 2, 3 * measured.stddev)
             ticks = _split(whole, ticks, counts > least)
@@ -176,8 +176,8 @@ def _bins(cursor: Cursor, curator: Curator, now: Discovery, whole: Attribute) ->
     counts[held] = 0.0  # a point is no reason for an edge
     bins = min(whole.regular, max(2, int(counts.sum() / (_NOISE_IN_BIN * measured.stddev))))
     chosen = _quantile_edges(ticks, counts, bins)
-    found = replace(whole, ticks=chosen, edges=edge_texts(cursor, chosen, whole.type), origin="discovered")
-    return cut(cursor, found, points) if points else found
+    cut_domain = replace(whole, ticks=chosen, edges=edge_texts(cursor, chosen, whole.type), origin="discovered")
+    return cut(cursor, cut_domain, points) if points else cut_domain
 
 
 def _points(cursor: Cursor, curator: Curator, now: Discovery, whole: Attribute, rows: float) -> list[int | float]:
@@ -188,13 +188,13 @@ def _points(cursor: Cursor, curator: Curator, now: Discovery, whole: Attribute, 
     assert now.request.heavy is not None
     of_one_unit = now.account.neighbours.unit_rows or 1
     least = max(1, math.ceil(now.request.heavy * rows / of_one_unit))
-    found: set[int | float] = set()
+    point_ticks: set[int | float] = set()
     for text in curator.discover_values(now.facts.column.name, curator.remaining, now.failure, least):
         if text in whole.nulls_as:
             continue
         with suppress(InvalidArgument):  # a text that is no number, or none that is finite
-            found.add(tick(cursor, text.rstrip(whole.suffix or None), whole.type, "points") + 0)
-    return sorted(point for point in found if whole.ticks[0] <= point < whole.ticks[-1])
+            point_ticks.add(tick(cursor, text.rstrip(whole.suffix or None), whole.type, "points") + 0)
+    return sorted(point for point in point_ticks if whole.ticks[0] <= point < whole.ticks[-1])
 
 
 def _parts(whole: Attribute, low: int | float, high: int | float, most: int) -> Ticks:
@@ -207,10 +207,10 @@ def _parts(whole: Attribute, low: int | float, high: int | float, most: int) -> 
 
 def _split(whole: Attribute, ticks: Ticks, large: npt.NDArray[np.bool_]) -> Ticks:
     """The edges with those of the parts of large ones among them."""
-    found: list[int | float] = [ticks[0]]
+    edges: list[int | float] = [ticks[0]]
     for (low, high), is_large in zip(itertools.pairwise(ticks), large, strict=True):
-        found += _parts(whole, low, high, _SPLIT)[1:] if is_large else [high]
-    return tuple(found)
+        edges += _parts(whole, low, high, _SPLIT)[1:] if is_large else [high]
+    return tuple(edges)
 
 
 def _quantile_edges(ticks: Ticks, counts: npt.NDArray[np.float64], bins: int) -> Ticks:

@@ -132,7 +132,7 @@ def table_domains(cursor: Cursor, source: Source, arguments: Arguments) -> list[
     return domains
 
 
-def as_json(found: list[ColumnDomain]) -> str:
+def as_json(domains: list[ColumnDomain]) -> str:
     """The declarations as JSON, which `dp_domains(…, from_json := …)` and `db.domains` read."""
-    how = {one.column.name: one.arguments for one in found if one.arguments is not None}
+    how = {domain.column.name: domain.arguments for domain in domains if domain.arguments is not None}
     return json.dumps(how, ensure_ascii=False, default=str)

@@ -62,8 +62,8 @@ def rows_to_draw(entry: Entry, measured: Sequence[Measurement], model: Model) ->
 
 def _total_noise(measured: Sequence[Measurement]) -> float:
     """The standard deviation (rows) of the number of rows that whole marginals tell together; 0 where it is public."""
-    known = [float(m.variance) * len(m.values) for m in measured if m.cells is None and m.least is None]
-    return 0.0 if not known or 0.0 in known else 1 / math.sqrt(sum(1 / variance for variance in known))
+    variances = [float(m.variance) * len(m.values) for m in measured if m.cells is None and m.least is None]
+    return 0.0 if not variances or 0.0 in variances else 1 / math.sqrt(sum(1 / variance for variance in variances))
 
 
 def rows_that_fit(domain: Domain) -> int:
@@ -74,7 +74,7 @@ def rows_that_fit(domain: Domain) -> int:
 def _total(entry: Entry, measured: Sequence[Measurement], model: Model) -> int:
     """The number of rows: exact where it is public, also 0, which no model stands for; else what the fit found."""
     public = measured if entry.neighbours.total_is_public else ()
-    exact = next((one for one in public if not one.clique and one.variance == 0), None)
+    exact = next((exact_total for exact_total in public if not exact_total.clique and exact_total.variance == 0), None)
     return round(model.total) if exact is None else int(exact.values[0])
 
 

@@ -54,24 +54,24 @@ class Estimates:
         self.domain = domain
         self._whole = [m for m in measured if m.cells is None and m.least is None]
         self._holding: dict[str, set[int]] = {name: set() for name in domain.names}
-        for place, one in enumerate(self._whole):
-            for name in one.clique:
+        for place, measurement in enumerate(self._whole):
+            for name in measurement.clique:
                 self._holding[name].add(place)
-        self._known: dict[Clique, Estimate | None] = {}
+        self._estimates: dict[Clique, Estimate | None] = {}
 
     def of(self, clique: Clique) -> Estimate | None:
         """The estimate of a marginal; None where nothing that was measured holds all of its columns."""
         if len(clique) > 1:  # kept, those of all pairs would take much memory
             return self._estimate(clique)
-        if clique not in self._known:
-            self._known[clique] = self._estimate(clique)
-        return self._known[clique]
+        if clique not in self._estimates:
+            self._estimates[clique] = self._estimate(clique)
+        return self._estimates[clique]
 
     @property
     def total(self) -> float | None:
         """The number of rows, at least 1; None where nothing tells it."""
-        found = self.of(())
-        return None if found is None else max(1.0, float(found.values))
+        estimate = self.of(())
+        return None if estimate is None else max(1.0, float(estimate.values))
 
     def shared(self, first: Estimate, second: Estimate, clique: Clique) -> float:
         """Σ w·w′·v over the measurements of both that hold a clique: how far their noise is the same there."""
@@ -86,8 +86,8 @@ class Estimates:
 
     def _variance(self, place: int, clique: Clique) -> float:
         """Of each cell of a measurement that is summed to a clique."""
-        one = self._whole[place]
-        return float(one.variance) * len(one.values) / self.domain.size(clique)
+        measurement = self._whole[place]
+        return float(measurement.variance) * len(measurement.values) / self.domain.size(clique)
 
     def _estimate(self, clique: Clique) -> Estimate | None:
         places = self._places(clique)
@@ -99,7 +99,7 @@ class Estimates:
             return Estimate(clique, self._summed(exact[0], clique), 0.0, {exact[0]: 1.0}, is_normal=True)
         precision = {place: 1 / self._variance(place, clique) for place in places}
         whole = sum(precision.values())
-        weights = {place: one / whole for place, one in precision.items()}
+        weights = {place: share / whole for place, share in precision.items()}
         values = np.zeros(shape)
         for place, weight in weights.items():
             values += weight * self._summed(place, clique)
@@ -107,6 +107,6 @@ class Estimates:
         return Estimate(clique, values, 1 / whole, weights, is_normal=normal)
 
     def _summed(self, place: int, clique: Clique) -> Floats:
-        one = self._whole[place]
-        axes = tuple(axis for axis, name in enumerate(one.clique) if name not in clique)
-        return np.asarray(one.values.reshape(one.shape).sum(axis=axes), np.float64)
+        measurement = self._whole[place]
+        axes = tuple(axis for axis, name in enumerate(measurement.clique) if name not in clique)
+        return np.asarray(measurement.values.reshape(measurement.shape).sum(axis=axes), np.float64)

@@ -52,20 +52,20 @@ def derive(books: Books, resolved: ResolvedQuery) -> Columns:
         )
     if linear.units:
         raise InvalidArgument("epsilon is 0, and marginals count rows, not units: give an epsilon that may be spent")
-    known = _measured(books, resolved, clique)
-    if not known:
+    marginals = _measured(books, resolved, clique)
+    if not marginals:
         columns = ", ".join(clique) or "the number of rows"
         raise InvalidArgument(
             f"epsilon is 0, and no earlier release measured {columns} together on these values: give an epsilon that "
             "may be spent, or ask about fewer columns (dp_measurements shows what a release measured)"
         )
-    values, variance = _combined(known)
-    noise = GAUSSIAN if all(find_noise(m.noise).is_normal for m in known) else None
+    values, variance = _combined(marginals)
+    noise = GAUSSIAN if all(find_noise(m.noise).is_normal for m in marginals) else None
     weights, groups = linear.cell_weights(np.arange(len(values)))
 
     def sums(of: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        found = [np.bincount(g, of, count) for g, count in zip(groups, linear.groups, strict=True)]
-        return np.concatenate(found).astype(np.float64)
+        answers = [np.bincount(g, of, count) for g, count in zip(groups, linear.groups, strict=True)]
+        return np.concatenate(answers).astype(np.float64)
 
     exact = weights.astype(np.float64)
     noisy = [Noisy(sums(w * values), np.sqrt(variance * sums(w * w)), noise) for w in exact]
@@ -78,9 +78,9 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
     """The marginals of the query's columns that stored ones hold, on the same domains."""
     wanted = {name: resolved.evaluated.linear.domain.by_name[name] for name in clique}
     nullable = {column.name for column in resolved.source.columns if column.nullable}
-    found = []
-    known = visible(books, releases.published(books, resolved.source.key), resolved.by)
-    for entry in reversed(known):  # the newest first
+    projected = []
+    entries = visible(books, releases.published(books, resolved.source.key), resolved.by)
+    for entry in reversed(entries):  # the newest first
         if entry.neighbours != resolved.account.neighbours:  # it counted units, or other rows of them
             continue
         total = {a.name for a in entry.domain if _is_total(a, nullable=a.name in nullable)}
@@ -98,8 +98,8 @@ def _measured(books: Books, resolved: ResolvedQuery, clique: Clique) -> list[Mea
                 and len(measured.values) <= _MOST_CELLS
                 and measured.variance > 0
             ):
-                found.append(_projected(measured, clique, entry.domain.inner.shape(clique)))
-    return [measured for measured in found if consistent(found[:1], [measured])]
+                projected.append(_projected(measured, clique, entry.domain.inner.shape(clique)))
+    return [measured for measured in projected if consistent(projected[:1], [measured])]
 
 
 def _is_total(attribute: Attribute, *, nullable: bool) -> bool:
@@ -118,10 +118,10 @@ def _projected(measured: Measurement, clique: Clique, shape: tuple[int, ...]) ->
     return replace(measured, clique=clique, shape=shape, values=values, variance=variance)
 
 
-def _combined(known: Sequence[Measurement]) -> tuple[npt.NDArray[np.float64], float]:
+def _combined(marginals: Sequence[Measurement]) -> tuple[npt.NDArray[np.float64], float]:
     """One marginal from several measurements of it, shape (cells,), and the variance of each cell."""
-    total, weight = np.zeros(len(known[0].values)), 0.0
-    for measured in known:
+    total, weight = np.zeros(len(marginals[0].values)), 0.0
+    for measured in marginals:
         share = 1 / float(measured.variance)
         total += share * measured.values
         weight += share

@@ -103,17 +103,17 @@ def places(attribute: Attribute, codes: npt.NDArray[np.int64], uniform: Floats) 
 
 def thin_out(attribute: Attribute, rows: Floats) -> dict[int, Tail]:
     """How the first and the last bin thin out, by their codes, from the rows in all bins; without those that do not."""
-    found: dict[int, Tail] = {}
+    tails: dict[int, Tail] = {}
     if attribute.has_single_values:
-        return found
+        return tails
     width = Bins.of(attribute).width
     for run in attribute.runs:
         for end, step in ((run.start, 1), (run.stop - 1, -1)):
             if end in (0, attribute.regular - 1) and len(run) > 1:  # not beside a point; the median is that of all rows
                 tail = Tail.of(width[::step], rows[::step], is_first=step > 0)
                 if tail is not None:
-                    found[end] = tail
-    return found
+                    tails[end] = tail
+    return tails
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,9 @@ class Tail:
 
 def lean(attribute: Attribute, rows: Floats) -> Floats:
     """B of each bin, from the rows in all bins."""
-    found = np.zeros(attribute.regular)
+    leans = np.zeros(attribute.regular)
     if attribute.has_single_values:
-        return found
+        return leans
     bins = Bins.of(attribute)
     width = bins.width
     with np.errstate(over="ignore"):  # of points of floats, which have no width and are in no run
@@ -168,5 +168,5 @@ def lean(attribute: Attribute, rows: Floats) -> Floats:
         inner = np.arange(run.start + 1, run.stop - 1)
         inner = inner[rows[inner] > 0]
         slope = (density[inner + 1] - density[inner - 1]) / bins.apart[inner - 1]
-        found[inner] = (slope * width[inner] / (2 * density[inner])).clip(-1.0, 1.0)
-    return found
+        leans[inner] = (slope * width[inner] / (2 * density[inner])).clip(-1.0, 1.0)
+    return leans

@@ -147,16 +147,18 @@ class JudgedTree:
             ("can be trusted in part", [join for join in judged if join.is_partly_trusted]),
             ("cannot be trusted", [join for join in judged if not join.is_trusted and not join.is_partly_trusted]),
         )
-        found = []
+        sentences = []
         for what, joins in kinds:
             if joins:
                 listed = _listed([f"{join} ({join.pairs} pairs)" for join in joins])
-                found.append(f"{'The join' if len(joins) == 1 else 'Joins'} of {listed} {what}.")
+                sentences.append(f"{'The join' if len(joins) == 1 else 'Joins'} of {listed} {what}.")
         siblings = [link for link in self.links if link.siblings.judged]
         if siblings:
             listed = _listed([f"{link.siblings} for {alike(link.link)}" for link in siblings])
-            found.append(f"Two rows of one parent resemble each other reliably in these pairs of columns: {listed}.")
-        return " ".join(found)
+            sentences.append(
+                f"Two rows of one parent resemble each other reliably in these pairs of columns: {listed}."
+            )
+        return " ".join(sentences)
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -225,13 +227,13 @@ class _Sorting:
         """What a pair of columns is counted for."""
         places = [self._slot[name] for name in clique]
         numbers = [self._number_of(name) for name in clique]
-        upper, lower = sorted(range(2), key=lambda one: places[one])
-        above, below = (self._row.slots[places[one]].table for one in (upper, lower))
+        upper, lower = sorted(range(2), key=lambda side: places[side])
+        above, below = (self._row.slots[places[side]].table for side in (upper, lower))
         if places[0] == places[1]:
             if numbers == [None, None]:
                 yield self._tables[above].pairs
             elif None in numbers:
-                number = next(one for one in numbers if one is not None)
+                number = next(link_number for link_number in numbers if link_number is not None)
                 yield self._links[number].numbers
                 yield from self._joined(above, number)
         elif self._is_above(places[upper], places[lower]):

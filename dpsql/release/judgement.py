@@ -221,7 +221,7 @@ def judge(
     for column in columns:
         noise = _with_choice((column.name,), chosen, column.synthetic, column.stddev)
         worst.add((column.name,), column.synthetic, column.measured, noise)
-    found = _judge_pairs(estimates, counter, scale, worst, check, predicted, chosen)
+    judged = _judge_pairs(estimates, counter, scale, worst, check, predicted, chosen)
     number, error = _single_cells(domain, measured, counter, scale, total)
     return Judgement(
         total=total,
@@ -233,7 +233,7 @@ def judge(
         worst=worst.listed(),
         looked_at=worst.cells,
         far=worst.far,
-        **found,
+        **judged,
     )
 
 
@@ -321,8 +321,8 @@ def _listed(names: Sequence[str]) -> tuple[Iterator[Clique], int]:
     """The pairs that are looked at, evenly chosen where there are too many, and how many are not."""
     number = math.comb(len(names), 2)
     step = -(-number // MOST_PAIRS) if number else 1
-    kept = -(-number // step)
-    return itertools.islice(itertools.combinations(names, 2), 0, None, step), number - kept
+    looked_at = -(-number // step)
+    return itertools.islice(itertools.combinations(names, 2), 0, None, step), number - looked_at
 
 
 def _column(attribute: Attribute, estimate: Estimate, made: Floats, total: float) -> JudgedColumn:
@@ -360,20 +360,24 @@ def _single_cells(
     """How many single cells were measured, and how far off they are; thresholds are left out."""
     square = noise = 0.0
     number, cliques = 0, set[Clique]()
-    for one in measured:
-        if one.cells is None or one.least is not None or (one.clique not in cliques and len(cliques) >= _MOST_CLIQUES):
+    for measurement in measured:
+        if (
+            measurement.cells is None
+            or measurement.least is not None
+            or (measurement.clique not in cliques and len(cliques) >= _MOST_CLIQUES)
+        ):
             continue
-        cliques.add(one.clique)
-        kept = _told_apart(domain, one)
-        if total is None or not kept.any():
+        cliques.add(measurement.clique)
+        apart = _told_apart(domain, measurement)
+        if total is None or not apart.any():
             continue
-        marginal = counter.marginal(one.clique)
-        wanted = np.asarray(one.cells)[kept]
+        marginal = counter.marginal(measurement.clique)
+        wanted = np.asarray(measurement.cells)[apart]
         counts = dict(zip(marginal.cells.tolist(), marginal.counts.tolist(), strict=True))
         made = np.array([counts.get(cell, 0) for cell in wanted.tolist()]) * scale
-        square += float(((made - one.values[kept]) ** 2).sum())
-        noise += float(one.variance) * int(kept.sum())
-        number += int(kept.sum())
+        square += float(((made - measurement.values[apart]) ** 2).sum())
+        noise += float(measurement.variance) * int(apart.sum())
+        number += int(apart.sum())
     if total is None or not number:
         return number, None
     return number, math.sqrt(max(square, noise) / number) / total
@@ -382,9 +386,9 @@ def _single_cells(
 def _told_apart(domain: Domain, measured: Measurement) -> npt.NDArray[np.bool_]:
     """Which measured cells synthetic rows tell apart: none with NULL or OUTSIDE of a column that has both."""
     codes = np.unravel_index(np.asarray(measured.cells), measured.shape)
-    kept = np.ones(len(measured.values), bool)
+    apart = np.ones(len(measured.values), bool)
     for place, name in enumerate(measured.clique):
         attribute = domain.by_name[name]
         if attribute.outside and attribute.nullable:
-            kept &= codes[place] < attribute.size - 2
-    return kept
+            apart &= codes[place] < attribute.size - 2
+    return apart

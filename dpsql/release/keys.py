@@ -56,19 +56,19 @@ def number_keys(
         generator: of UUIDs.
     """
     link, own = tree.link_of.get(table), own_keys(tree, table, keys, primary)
-    found: dict[str, Key] = {}
+    key_by_column: dict[str, Key] = {}
     if link is not None and up is not None:
         for mine, theirs in zip(link.key, link.references, strict=True):
-            found[mine] = above[theirs].through(up)
+            key_by_column[mine] = above[theirs].through(up)
     for name in keys:
-        if name in found:
+        if name in key_by_column:
             continue
         kind = source.column(name).type
         if up is None or name in own or kind == "UUID":
-            found[name] = own_key(kind, rows, generator)
+            key_by_column[name] = own_key(kind, rows, generator)
         else:
-            found[name] = place_in_parent(kind, up)
-    return found
+            key_by_column[name] = place_in_parent(kind, up)
+    return key_by_column
 
 
 def own_keys(tree: Tree, table: str, keys: Sequence[str], primary: Sequence[str]) -> tuple[str, ...]:

@@ -27,27 +27,27 @@ class Pricing:
 
     Attributes:
         questions: that share it.
-        asked: what the request offers at most.
+        offered: what the request offers at most.
     """
 
     questions: Questions
-    asked: Budget
+    offered: Budget
 
     def at(self, epsilon: float) -> Budget:
         """The cost of an ε at the request's δ."""
-        return price(self.questions, epsilon, self.asked.delta)
+        return price(self.questions, epsilon, self.offered.delta)
 
     def least(self, rho: Fraction) -> Budget | None:
         """The budget of the smallest ε that pays for ρ; None where the request's does not."""
-        if self.asked.rho < rho:
+        if self.offered.rho < rho:
             return None
-        low, high = self.asked.epsilon * 1e-9, self.asked.epsilon
+        low, high = self.offered.epsilon * 1e-9, self.offered.epsilon
         while high / low > 1 + 1e-7:
             middle = math.sqrt(low * high)
             low, high = (low, middle) if self.at(middle).rho >= rho else (middle, high)
         digits = 2 - math.floor(math.log10(high))
-        found = self.at(math.ceil(round(high * 10.0**digits, 4)) / 10.0**digits)
-        return found if rho <= found.rho < self.asked.rho else self.asked
+        budget = self.at(math.ceil(round(high * 10.0**digits, 4)) / 10.0**digits)
+        return budget if rho <= budget.rho < self.offered.rho else self.offered
 
 
 def enough(
@@ -64,11 +64,11 @@ def accuracy_remarks(
     mechanism: Mechanism, domain: Domain, workload: Workload, neighbours: Neighbours, pricing: Pricing, rows: float
 ) -> list[Remark]:
     """What a plan says of the least ε for an accuracy."""
-    found = enough(mechanism, domain, workload, neighbours, pricing, rows)
-    if found is None or not isinstance(mechanism, NamesAccuracy):
+    budget = enough(mechanism, domain, workload, neighbours, pricing, rows)
+    if budget is None or not isinstance(mechanism, NamesAccuracy):
         return []
     begun = (
-        f"alpha {mechanism.alpha:g} with probability {1 - mechanism.failure:g} takes epsilon := {found.epsilon:g} for "
+        f"alpha {mechanism.alpha:g} with probability {1 - mechanism.failure:g} takes epsilon := {budget.epsilon:g} for "
     )
     if neighbours.total_is_public:
         return [Remark("accuracy", f"{begun}{rows:g} rows; the number of rows is public, and no more is charged")]

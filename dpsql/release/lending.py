@@ -33,7 +33,7 @@ class Lenders:
 
     def __init__(self, keys: Codes, values: Codes, levels: Sequence[float], generator: np.random.Generator) -> None:
         self._keys, self._values, self._levels, self._generator = keys, values, levels, generator
-        weights = [_told(keys[:, place], values) for place in range(keys.shape[1])] if len(keys) else []
+        weights = [_information_of(keys[:, place], values) for place in range(keys.shape[1])] if len(keys) else []
         self._order = sorted(range(len(weights)), key=lambda place: -weights[place])
         self._indexes: dict[int, _Index] = {}
 
@@ -118,18 +118,18 @@ class _Index:
         return low, np.where(is_there, high, low)
 
 
-def _told(key: Codes, values: Codes) -> float:
+def _information_of(key: Codes, values: Codes) -> float:
     """How much a column tells of those that are lent: the mutual information (nats), less what chance makes up."""
     key, values = key[:_LOOKED_AT], values[:_LOOKED_AT]
     return sum(information(key, values[:, place]) for place in range(values.shape[1]))
 
 
-def information(one: Codes, other: Codes) -> float:
+def information(first: Codes, other: Codes) -> float:
     """The mutual information (nats) of two columns, less what chance makes up."""
-    shape: Sequence[int] = (int(one.max()) + 1, int(other.max()) + 1)
-    joint = np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1]).reshape(shape) / len(one)
+    shape: Sequence[int] = (int(first.max()) + 1, int(other.max()) + 1)
+    joint = np.bincount(first * shape[1] + other, minlength=shape[0] * shape[1]).reshape(shape) / len(first)
     apart = np.outer(joint.sum(1), joint.sum(0))
     cells = joint > 0
-    found = float((joint[cells] * np.log(joint[cells] / apart[cells])).sum())
+    nats = float((joint[cells] * np.log(joint[cells] / apart[cells])).sum())
     degrees = ((joint.sum(1) > 0).sum() - 1) * ((joint.sum(0) > 0).sum() - 1)
-    return max(0.0, found - float(degrees) / (2 * len(one)))
+    return max(0.0, nats - float(degrees) / (2 * len(first)))

@@ -23,15 +23,15 @@ _MOST_ANSWERS: Final = 20
 
 def measured_linear(workload: Workload, answers: Sequence[Answer]) -> list[Measurement]:
     """The answers to linear queries, with what they are of, which the books know by its digest."""
-    known = {family.digest: family for family in workload.linear}
-    found = []
+    by_digest = {family.digest: family for family in workload.linear}
+    measurements = []
     for answer in answers:
         if answer.measurement is None or not isinstance(answer.question, LinearQuestion):
             continue
-        family, groups = known.get(answer.question.family), answer.question.groups
+        family, groups = by_digest.get(answer.question.family), answer.question.groups
         if family is not None:
-            found.append(replace(answer.measurement, shape=(family.count,), cells=groups, linear=family))
-    return found
+            measurements.append(replace(answer.measurement, shape=(family.count,), cells=groups, linear=family))
+    return measurements
 
 
 def linear_report(model: Model, measured: Sequence[Measurement]) -> Mapping[str, Any]:
@@ -44,15 +44,15 @@ def linear_report(model: Model, measured: Sequence[Measurement]) -> Mapping[str,
         measured: its answers to linear queries.
     """
     gaps, noise, listed = [], [], []
-    for one in measured:
-        family = one.linear
+    for measurement in measured:
+        family = measurement.linear
         assert family is not None
         answers = model.total * family.answers(np.asarray(model.project(family.clique), np.float64))
-        kept = answers if one.cells is None else answers[list(one.cells)]
+        measured_cells = answers if measurement.cells is None else answers[list(measurement.cells)]
         scale = max(1.0, model.total) * family.largest
-        gaps.append(np.abs(kept - one.values) / scale)
-        noise.append(np.full(len(kept), one.stddev / scale))
-        listed.append(_of_family(one, kept, gaps[-1], one.stddev / scale))
+        gaps.append(np.abs(measured_cells - measurement.values) / scale)
+        noise.append(np.full(len(measured_cells), measurement.stddev / scale))
+        listed.append(_of_family(measurement, measured_cells, gaps[-1], measurement.stddev / scale))
     if not gaps:
         return {}
     every = np.concatenate(gaps)
@@ -62,26 +62,30 @@ def linear_report(model: Model, measured: Sequence[Measurement]) -> Mapping[str,
         "linear_largest_error": round(float(every.max()), 6),
         "linear_noise": round(float(np.concatenate(noise).mean()), 6),
         "linear": listed[:_MOST_LISTED],
-        "sums": {one.linear.digest: one.linear.named() for one in measured if one.linear is not None},
+        "sums": {
+            measurement.linear.digest: measurement.linear.named()
+            for measurement in measured
+            if measurement.linear is not None
+        },
     }
 
 
-def _of_family(one: Measurement, model: Floats, gaps: Floats, noise: float) -> dict[str, Any]:
+def _of_family(measurement: Measurement, model: Floats, gaps: Floats, noise: float) -> dict[str, Any]:
     """The answers of a family in the sum's unit: noisy ones, and the model's."""
-    family = one.linear
+    family = measurement.linear
     assert family is not None
     step = float(family.step)
-    groups = range(family.count) if one.cells is None else one.cells
-    found: dict[str, Any] = {
+    groups = range(family.count) if measurement.cells is None else measurement.cells
+    words: dict[str, Any] = {
         "query": family.text,
         "columns": list(family.clique),
         "cells": len(gaps),
-        "stddev": one.stddev * step,
+        "stddev": measurement.stddev * step,
         "distance_l1": round(float(gaps.sum()), 6),
         "noise_l1": round(math.sqrt(2 / math.pi) * noise * len(gaps), 6),
     }
     if len(gaps) <= _MOST_ANSWERS:
-        found["measured"] = [float(value) * step for value in one.values]
-        found["model"] = [round(float(value) * step, 3) for value in model]
-        found["groups"] = [family.labels[group] for group in groups] if family.labels else list(groups)
-    return found
+        words["measured"] = [float(value) * step for value in measurement.values]
+        words["model"] = [round(float(value) * step, 3) for value in model]
+        words["groups"] = [family.labels[group] for group in groups] if family.labels else list(groups)
+    return words

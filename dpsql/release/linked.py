@@ -39,8 +39,8 @@ class Member:
     @property
     def columns(self) -> tuple[str, ...]:
         """Of its synthetic table, in the source's order."""
-        known = {*self.domain.names, *(attribute.name for attribute in self.domain.excluded), *self.keys}
-        return tuple(column.name for column in self.source.columns if column.name in known)
+        in_release = {*self.domain.names, *(attribute.name for attribute in self.domain.excluded), *self.keys}
+        return tuple(column.name for column in self.source.columns if column.name in in_release)
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Members:
     Attributes:
         tree: of the tables.
         of: each table by what the books call it.
-        asked: the one whose rows the call asks for.
+        requested: the one whose rows the call asks for.
         account: the key of their account, whose secret chooses rows.
     """
 
     tree: Tree
     of: Mapping[str, Member]
-    asked: str
+    requested: str
     account: str
 
     @cached_property
@@ -88,7 +88,7 @@ class Members:
     @property
     def place(self) -> int:
         """The place of the table asked for among the tables of the tree."""
-        return self.tree.tables.index(self.asked)
+        return self.tree.tables.index(self.requested)
 
     def is_unique(self, table: str, names: tuple[str, ...]) -> bool:
         """Whether no two synthetic rows share the values of some columns: one is a key that is numbered in the table.

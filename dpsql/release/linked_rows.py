@@ -180,11 +180,11 @@ def _keys(
     members: Members,
     table: str,
     drawn: DrawnTable,
-    known: Mapping[str, dict[str, Key]],
+    keys_by_table: Mapping[str, dict[str, Key]],
     generator: np.random.Generator,
 ) -> dict[str, Key]:
     member, link = members.of[table], members.tree.link_of.get(table)
-    above = {} if link is None else known[link.parent]
+    above = {} if link is None else keys_by_table[link.parent]
     rows, up = len(drawn.codes), drawn.up
     return number_keys(members.tree, table, member.source, member.keys, member.primary, up, rows, above, generator)
 

@@ -88,13 +88,13 @@ def look_up_table(cursor: Cursor, request: Request) -> TableFacts:
     return TableFacts(source, account, domain, workload, prior, alone, cannot, rates, before, keys)
 
 
-def _look_up_linked(request: Request, books: Books, asked: Source) -> TableFacts:
+def _look_up_linked(request: Request, books: Books, requested: Source) -> TableFacts:
     """The tables that links lead to from one of them, the root's account, and the domain of units' rows."""
     check_request(request)
-    root = find_root(books, asked)
+    root = find_root(books, requested)
     account = chargeable(books, root)
     asked_delta(account, request.epsilon, request.delta)
-    members = look_up_members(books, asked, account, request.ordered_by)
+    members = look_up_members(books, requested, account, request.ordered_by)
     if members.tree.root == UNITS:
         account = replace(account, neighbours=Neighbours.UNITS)
     row, source = members.unit_row, members.first
@@ -110,8 +110,8 @@ def _name_of_prior(cursor: Cursor, request: Request, source: Source) -> tuple[st
     if request.prior is None:
         return None
     if request.by:  # a place or a name that another user calls something else by
-        found = find_seen(Books(cursor, source.catalog), request.prior, request.by, shown_too=True)
-        return ("release", *sorted(entry.key for entry in found))
+        entries = find_seen(Books(cursor, source.catalog), request.prior, request.by, shown_too=True)
+        return ("release", *sorted(entry.key for entry in entries))
     catalog, schema = current_schema(cursor, request.search_path)
     return (catalog, schema, request.prior)[catalog == source.catalog :]
 
@@ -142,17 +142,17 @@ def _weighing(cursor: Cursor, source: Source, domain: Domain) -> Weigh:
     def weighed(query: Query) -> Sequence[LinearFamily]:
         check_sizes(query.trees)
         loaded = [load(cursor, dimension, query.trees) for dimension in query.scope.dimensions]
-        key = (source, domain, repr((query.fingerprint, [one.digest for one in loaded])))
+        key = (source, domain, repr((query.fingerprint, [loaded_table.digest for loaded_table in loaded])))
         with _weighing_one:
-            found = _weighed.get(key)
-        if found is None:
+            earlier = _weighed.get(key)
+        if earlier is None:
             with one_empty_database():
-                found = weigh(source, domain, query, loaded)
+                earlier = weigh(source, domain, query, loaded)
             with _weighing_one:
-                _weighed[key] = found
-                while sum(len(f.weights) for kept in _weighed.values() for f in kept) > _KEPT_WEIGHTS:
+                _weighed[key] = earlier
+                while sum(len(f.weights) for families in _weighed.values() for f in families) > _KEPT_WEIGHTS:
                     _weighed.popitem(last=False)
-        return found
+        return earlier
 
     return weighed
 
@@ -176,7 +176,7 @@ def look_up_again(cursor: Cursor, request: QueryRequest, facts: QueryFacts) -> Q
     plain = find_parts(cursor, facts.source.parts, facts.source.parts[:2])
     books = LookUp(cursor, plain.catalog)
     now = beside(books, plain)
-    source = with_per_unit(now, [per_unit_now(books, one) for one in facts.source.per_unit])
+    source = with_per_unit(now, [per_unit_now(books, derived) for derived in facts.source.per_unit])
     return _facts_of(cursor, request, facts.query, source)[0]
 
 
@@ -195,8 +195,8 @@ def _facts_of(cursor: Cursor, request: QueryRequest, query: Query, source: Sourc
     query, domain = _with_domain(books, source, query)
     joined = [load(cursor, dimension, query.trees) for dimension in query.scope.dimensions]
     digests = tuple((loaded.dimension.name, loaded.digest) for loaded in joined)
-    found = as_released(source, domain)
-    return QueryFacts(found, account, domain, query, digests + numbered, alone_for(books, request.by)), joined
+    released = as_released(source, domain)
+    return QueryFacts(released, account, domain, query, digests + numbered, alone_for(books, request.by)), joined
 
 
 def _with_domain(books: Books, source: Source, query: Query) -> tuple[Query, Domain]:
@@ -217,8 +217,10 @@ def _with_domain(books: Books, source: Source, query: Query) -> tuple[Query, Dom
 
 def _never_null(books: Books, source: Source) -> frozenset[str]:
     """The columns that are never NULL, by a constraint, and have no domain, or are excluded."""
-    known = {name for name, attribute in declared_beside(books, source).items() if attribute.kind != "excluded"}
-    sure = (c for c in source.columns if not c.nullable and c.name not in known and automatic(c) is None)
+    declared_names = {
+        name for name, attribute in declared_beside(books, source).items() if attribute.kind != "excluded"
+    }
+    sure = (c for c in source.columns if not c.nullable and c.name not in declared_names and automatic(c) is None)
     return frozenset(column.name for column in sure)
 
 
@@ -228,10 +230,10 @@ def _check_counted(books: Books, source: Source, query: Query) -> None:
     Raises:
         NotDeclared: with what counts instead.
     """
-    known = declared_beside(books, source)
+    declared = declared_beside(books, source)
     for name in sorted(query.only_there):
         column = source.column(name)
-        attribute = known.get(name) or automatic(column)
+        attribute = declared.get(name) or automatic(column)
         if attribute is None or attribute.kind == "excluded":
             preserved = query.scope.preserved
             rows = "count(*), which counts rows with NULL, too" if preserved is None else f"count({preserved.key})"
@@ -276,14 +278,14 @@ def _presence(books: Books, source: Source, names: Iterable[str]) -> list[Attrib
 
     Which columns may be NULL is public, as the types are, and each row is in one of the two cells.
     """
-    known, found = declared_beside(books, source), []
+    declared, attributes = declared_beside(books, source), []
     for name in sorted(names):
         column = source.column(name)
         kind = public_type(column.type)
         some = column_type(kind).some
-        if name not in known and automatic(column) is None and not column.generated and some is not None:
-            found.append(Attribute(name, kind, "values", nullable=True, other=some))
-    return found
+        if name not in declared and automatic(column) is None and not column.generated and some is not None:
+            attributes.append(Attribute(name, kind, "values", nullable=True, other=some))
+    return attributes
 
 
 def _check_units(account: Account, query: Query, keys: frozenset[str]) -> None:
@@ -350,8 +352,8 @@ def _whole(cursor: Cursor, request: DiscoveryRequest, column: Column, *, nullabl
         raise InvalidArgument(f"column {column.name!r}: lower and upper go together")
     if request.bins is not None and not 2 <= request.bins <= _MOST_BINS:
         raise InvalidArgument(f"bins is {request.bins}: give 2 to {_MOST_BINS} to discover, or leave it out for 20")
-    one = declare_bins(cursor, column, None, *bounds, 1, nullable=nullable, other=request.other)
-    steps = _MOST_BINS if one.is_float else int(one.ticks[1]) - int(one.ticks[0])
+    whole = declare_bins(cursor, column, None, *bounds, 1, nullable=nullable, other=request.other)
+    steps = _MOST_BINS if whole.is_float else int(whole.ticks[1]) - int(whole.ticks[0])
     bins = min(request.bins or _USUAL_BINS, steps)
     while True:
         try:

@@ -56,12 +56,12 @@ def allowed_by_role(members: Members, books: Books, table: str) -> list[tuple[Ro
 
 def allowed_units(members: Members, books: Books) -> list[Allowed]:
     """What the constraints on all tables, and rules between their rows, allow of units' rows."""
-    found: list[Allowed] = []
+    allowed_parts: list[Allowed] = []
     for table in members.tree.tables:
         for role, parts in allowed_by_role(members, books, table):
-            found += members.unit_row.allowed(table, role, parts)
-    found = with_rules(members.unit_row, found, link_rules(members, books), members.sources)
-    return with_orders(members.unit_row, found)
+            allowed_parts += members.unit_row.allowed(table, role, parts)
+    allowed_parts = with_rules(members.unit_row, allowed_parts, link_rules(members, books), members.sources)
+    return with_orders(members.unit_row, allowed_parts)
 
 
 def link_rules(members: Members, books: Books) -> list[LinkRule]:
@@ -70,17 +70,17 @@ def link_rules(members: Members, books: Books) -> list[LinkRule]:
     Raises:
         InvalidArgument: one names what is not there any longer; says how to take it back.
     """
-    sources, found = members.sources, []
+    sources, parsed = members.sources, []
     for table in members.tree.tables:
         for stated in rules(books, table):
             try:
-                found += parse_rules(members.tree, sources, table, stated.predicate)
+                parsed += parse_rules(members.tree, sources, table, stated.predicate)
             except (InvalidArgument, UnknownName) as error:
                 raise InvalidArgument(
                     f"the rule {stated.predicate!r} of {table!r} is not about the tables as they are now. {error}; "
                     f"{taken_back(sources[table], [stated.predicate])[3:]}"
                 ) from None
-    return found
+    return parsed
 
 
 def _check_rules(members: Members, books: Books) -> None:
@@ -118,7 +118,11 @@ def _refuse_of_order(members: Members, books: Books, table: str) -> None:
     link = members.tree.link_of.get(table)
     if link is None or not link.ordered_by:
         return
-    stated = [(table, one.predicate) for one in constraints(books, table) if link.ordered_by in one.columns]
+    stated = [
+        (table, constraint.predicate)
+        for constraint in constraints(books, table)
+        if link.ordered_by in constraint.columns
+    ]
     for rule in link_rules(members, books):
         if any(part.table == table and link.ordered_by in part.columns for part in rule.parts):
             stated.append((rule.table, rule.predicate))
@@ -135,12 +139,12 @@ def _refuse_of_keys(member: Member, facts: Sequence[Constraint]) -> None:
     Raises:
         InvalidArgument: one does; says what mends it.
     """
-    for one in facts:
-        if named := [name for name in one.columns if name in member.keys]:
+    for fact in facts:
+        if named := [name for name in fact.columns if name in member.keys]:
             raise InvalidArgument(
-                f"the constraint {one.predicate} on {member.source.name!r} names {named[0]!r}, which is numbered anew "
+                f"the constraint {fact.predicate} on {member.source.name!r} names {named[0]!r}, which is numbered anew "
                 "in linked synthetic tables, so their rows would not satisfy it: leave linked out, "
-                f"{taken_back(member.source, [one.predicate])}"
+                f"{taken_back(member.source, [fact.predicate])}"
             )
 
 
@@ -171,12 +175,12 @@ def check_alone(request: Request) -> None:
         )
 
 
-def look_up_members(books: Books, asked: Source, account: Account, ordered_by: str | None = None) -> Members:
+def look_up_members(books: Books, source: Source, account: Account, ordered_by: str | None = None) -> Members:
     """The tree that a table is in; where no links lead to it, the one of its privacy unit.
 
     Args:
         books: of its database.
-        asked: the table.
+        source: the table.
         account: of the tree.
         ordered_by: the column by which rows of one privacy unit follow each other.
 
@@ -184,18 +188,18 @@ def look_up_members(books: Books, asked: Source, account: Account, ordered_by: s
         InvalidArgument: it is in none, or its units are not the rows of the root; says what helps.
         NotDeclared: a column has no domain.
     """
-    linked = tree_of(books, asked.key)
+    linked = tree_of(books, source.key)
     if linked is not None and ordered_by is not None:
         raise InvalidArgument(
-            f"ordered_by is {ordered_by!r}, but {asked.name!r} is a linked table, whose order its owner says with the "
+            f"ordered_by is {ordered_by!r}, but {source.name!r} is a linked table, whose order its owner says with the "
             "link: leave it out. While nothing is charged, db.unprotect('child', reason) takes a link back, and "
             "CALL dp_link('child', 'parent', ordered_by := …) links the table in order"
         )
-    tree = linked or _tree_of_units(asked, account, ordered_by)
+    tree = linked or _tree_of_units(source, account, ordered_by)
     if tree is None:
         raise InvalidArgument(
-            f"linked := true, but no table is linked to {asked.name!r}, and its rows are no rows of a privacy unit: "
-            f"say CALL dp_link('child', {asked.name!r}) first, or leave linked out"
+            f"linked := true, but no table is linked to {source.name!r}, and its rows are no rows of a privacy unit: "
+            f"say CALL dp_link('child', {source.name!r}) first, or leave linked out"
         )
     if account.neighbours.total_is_public:
         raise InvalidArgument(
@@ -207,17 +211,17 @@ def look_up_members(books: Books, asked: Source, account: Account, ordered_by: s
         _check_numbers(tree, link, members)
         if link.ordered_by:
             _check_order(members[link.child], link.ordered_by)
-    return Members(tree, members, asked.key, account.source)
+    return Members(tree, members, source.key, account.source)
 
 
-def _tree_of_units(asked: Source, account: Account, ordered_by: str | None) -> Tree | None:
+def _tree_of_units(source: Source, account: Account, ordered_by: str | None) -> Tree | None:
     """The tree of a table with a privacy unit: its units, and below them its rows."""
     if account.unit_column is None:
         return None
     most = max(MOST_OF_UNIT, account.neighbours.unit_rows or 0)
     key = (account.unit_column,)
-    order = "" if ordered_by is None else asked.column(ordered_by).name
-    return Tree(UNITS, (Link(asked.key, UNITS, key, key, most, (), order),))
+    order = "" if ordered_by is None else source.column(ordered_by).name
+    return Tree(UNITS, (Link(source.key, UNITS, key, key, most, (), order),))
 
 
 def _check_order(member: Member, name: str) -> None:
@@ -256,35 +260,39 @@ def _check_numbers(tree: Tree, link: Link, members: Mapping[str, Member]) -> Non
         check_numbers(child.source, name, link.most_rows, why)
 
 
-def find_root(books: Books, asked: Source) -> Source:
+def find_root(books: Books, source: Source) -> Source:
     """The table whose rows are the units of a tree, or whose column is the privacy unit."""
-    return asked if tree_of(books, asked.key) is None else table_of(books, account_key(books, asked.key))
+    return source if tree_of(books, source.key) is None else table_of(books, account_key(books, source.key))
 
 
 def _member(books: Books, tree: Tree, table: str) -> Member:
     source = table_of(books, table)
     link, below = tree.link_of.get(table), list(tree.children(table))
-    linked = {*(link.key if link else ()), *(name for one in below for name in one.references)}
+    linked = {*(link.key if link else ()), *(name for link_below in below for name in link_below.references)}
     primary = primary_key(books, source)
-    known = declared(books, table)
-    numbered = primary if len(primary) == 1 else [name for name in primary if name not in known]
+    declared_here = declared(books, table)
+    numbered = primary if len(primary) == 1 else [name for name in primary if name not in declared_here]
     keys = tuple(column.name for column in source.columns if column.name in {*linked, *numbered})
     for name in keys:
         check_key(source, name)
-    rest = [column.name for column in source.columns if column.name not in keys and _is_there(known, column)]
-    domain = domain_of(books, source, rest) if _has_columns(rest, known) else Domain((), _excluded(rest, known))
+    rest = [column.name for column in source.columns if column.name not in keys and _is_there(declared_here, column)]
+    domain = (
+        domain_of(books, source, rest)
+        if _has_columns(rest, declared_here)
+        else Domain((), _excluded(rest, declared_here))
+    )
     return Member(as_released(source, domain), domain, keys, primary)
 
 
-def _is_there(known: Mapping[str, Attribute], column: Column) -> bool:
+def _is_there(domains: Mapping[str, Attribute], column: Column) -> bool:
     """Whether a column can be in a synthetic table: one that is generated only where its owner excludes it."""
-    return not column.generated or column.name in known
+    return not column.generated or column.name in domains
 
 
-def _has_columns(names: Sequence[str], known: Mapping[str, Attribute]) -> bool:
+def _has_columns(names: Sequence[str], domains: Mapping[str, Attribute]) -> bool:
     """Whether some column is not excluded, so that there is a domain."""
-    return any(name not in known or known[name].kind != "excluded" for name in names)
+    return any(name not in domains or domains[name].kind != "excluded" for name in names)
 
 
-def _excluded(names: Sequence[str], known: Mapping[str, Attribute]) -> tuple[Attribute, ...]:
-    return tuple(known[name].of_release for name in names)
+def _excluded(names: Sequence[str], domains: Mapping[str, Attribute]) -> tuple[Attribute, ...]:
+    return tuple(domains[name].of_release for name in names)

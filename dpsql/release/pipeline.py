@@ -199,24 +199,24 @@ def produce(work: Work, cursors: Cursors, progress: Progress, entropy: Entropy =
         with stopped_by(progress), breaking(progress):
             now = work.again(cursor)
         books = Books(brief, now.source.catalog)
-        known = now.entry
-        hollow = known is not None and is_hollow(books, known) and books.is_writable
-        if known is not None and known.state == "published" and not hollow:
-            return known
+        earlier = now.entry
+        hollow = earlier is not None and is_hollow(books, earlier) and books.is_writable
+        if earlier is not None and earlier.state == "published" and not hollow:
+            return earlier
         prior = now.public_rows(cursor)
-        if known is not None and hollow:
-            known = withdraw(books, known, "it was published without its rows, by a defect of DuckDB 2.0.0")
-        entry = _charge(engine, books, now) if known is None else _resume(books, known, now.by)
+        if earlier is not None and hollow:
+            earlier = withdraw(books, earlier, "it was published without its rows, by a defect of DuckDB 2.0.0")
+        entry = _charge(engine, books, now) if earlier is None else _resume(books, earlier, now.by)
         if entry.state == "published":  # by another process, meanwhile
             return entry
-        return _make(cursor, engine, books, entry, now, known, prior, progress, entropy)
+        return _make(cursor, engine, books, entry, now, earlier, prior, progress, entropy)
 
 
 def published(work: Work, cursor: Cursor) -> Entry | None:
     """The release of a request that is there already, for which `produce` would charge and read nothing."""
     books = Books(cursor, work.source.catalog)
-    known = find_release(books, work.key)
-    return known if known is not None and known.state == "published" and not is_hollow(books, known) else None
+    entry = find_release(books, work.key)
+    return entry if entry is not None and entry.state == "published" and not is_hollow(books, entry) else None
 
 
 def _charge(engine: Engine, books: Books, work: Work) -> Entry:
@@ -227,7 +227,7 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
     words = recorded_promise(budget, work.account.neighbours, work.failure or 0.0, work.source.key)
     if work.linked is not None:
         words += with_rows_of(work.linked.tree.root, work.linked.tree.tables[1:])
-    asked = Charge(
+    due = Charge(
         key=work.key,
         source=work.source.key,
         since=work.account.since,
@@ -241,25 +241,25 @@ def _charge(engine: Engine, books: Books, work: Work) -> Entry:
         by=work.by,
         links=(work.source.ways(work.account.way), None if work.linked is None else work.linked.stated_tree),
     )
-    return charging.charge(books, asked)
+    return charging.charge(books, due)
 
 
-def _resume(books: Books, known: Entry, by: str) -> Entry:
+def _resume(books: Books, entry: Entry, by: str) -> Entry:
     """Go on with a release that was charged before.
 
     Raises:
         DpsqlError: it failed for good, and why; its charge is kept. Or it is another user's, who alone goes on with it,
             because what is stopped too often fails.
     """
-    if by and known.state != "published" and payer_of(books, known.number) not in (None, by):
+    if by and entry.state != "published" and payer_of(books, entry.number) not in (None, by):
         raise DpsqlError("another user's request for this release is under way: run it again later")
-    if known.state == "failed":
-        has_name = "release" in json.loads(known.request)
+    if entry.state == "failed":
+        has_name = "release" in json.loads(entry.request)
         instead = "ask otherwise" + (", or give another name with release := '…'" if has_name else "")
-        failed = known.report.get("failed")
-        raise DpsqlError(f"{known.called} failed: {failed}; what was charged is kept. {instead}: that is charged anew")
-    stopped.resume(books, known)
-    return known
+        failed = entry.report.get("failed")
+        raise DpsqlError(f"{entry.called} failed: {failed}; what was charged is kept. {instead}: that is charged anew")
+    stopped.resume(books, entry)
+    return entry
 
 
 def _make(
@@ -268,7 +268,7 @@ def _make(
     books: Books,
     entry: Entry,
     work: Work,
-    known: Entry | None,
+    earlier: Entry | None,
     prior: Prior | None,
     progress: Progress,
     entropy: Entropy,
@@ -278,7 +278,7 @@ def _make(
         check_unchanged(entry, work.source)
     domain = work.counted(entry)
     progress.stage(f"counting {work.source.name}")
-    before = None if known is None else lambda: stopped.retry(books, known)  # done before rows are read once more
+    before = None if earlier is None else lambda: stopped.retry(books, earlier)  # done before rows are read once more
     bound = bound_of(books, entry.source)
     counter = (
         engine.counter(work.source, domain, bound, once=not work.by_mechanism, before=before)
@@ -386,8 +386,8 @@ def guarded(progress: Progress, *working: Stoppable) -> Iterator[None]:
     """
 
     def interrupt() -> None:
-        for one in working:
-            one.interrupt()
+        for stoppable in working:
+            stoppable.interrupt()
 
     try:
         with polling(lambda: should_stop(progress), interrupt):

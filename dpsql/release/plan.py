@@ -112,8 +112,8 @@ class Plan(Planned[Request, TableFacts]):
     def questions_of(self, rows: float) -> Sequence[PlannedMeasurement | Remark]:
         """The questions that the mechanism would ask of about so many rows, and what it says beside them."""
         neighbours, charged = self.account.neighbours, self.charged(rows).rho
-        said = self.mechanism.plan(self.domain, self.workload, neighbours, charged, rows)
-        return [*said, *accuracy_remarks(self.mechanism, self.domain, self.workload, neighbours, self.pricing, rows)]
+        planned = self.mechanism.plan(self.domain, self.workload, neighbours, charged, rows)
+        return [*planned, *accuracy_remarks(self.mechanism, self.domain, self.workload, neighbours, self.pricing, rows)]
 
     def charged(self, rows: float) -> Budget:
         """What is charged for so many rows: where their number is public, no more than an accuracy takes."""
@@ -149,8 +149,8 @@ def plan_table(request: Request, facts: TableFacts, *, meaning: Meaning = Meanin
     delta = asked_delta(account, request.epsilon, request.delta)
     order = max((len(clique) for clique in workload.cliques), default=0)
     pure, prior = account.pure or delta == 0, request.prior is not None
-    known = Facts(pure, request.epsilon, prior, bool(workload.thresholds), order, bool(workload.linear))
-    mechanism, choice = choose(request.mechanism, request.options, known, meaning=meaning)
+    mechanism_facts = Facts(pure, request.epsilon, prior, bool(workload.thresholds), order, bool(workload.linear))
+    mechanism, choice = choose(request.mechanism, request.options, mechanism_facts, meaning=meaning)
     if workload.linear and not mechanism.takes_linear:
         instead = "direct" if pure else "projection"
         raise InvalidArgument(
@@ -168,8 +168,8 @@ def with_domain(plan: Plan) -> Plan:
 
     A key does not hold them otherwise, so that the releases of earlier versions keep theirs.
     """
-    asked = {**json.loads(plan.canonical), "domain": digest(plan.domain.to_json())}
-    return replace(plan, canonical=json.dumps(asked, ensure_ascii=False, sort_keys=True))
+    fields = {**json.loads(plan.canonical), "domain": digest(plan.domain.to_json())}
+    return replace(plan, canonical=json.dumps(fields, ensure_ascii=False, sort_keys=True))
 
 
 def check_questions(plan: Plan) -> None:
@@ -224,11 +224,11 @@ def check_not_drowned(plan: Plan, rows: int) -> None:
 
 def workload_digest(workload: Workload) -> str:
     """By which a canonical request tells workloads apart."""
-    asked: list[Any] = sorted(workload.cliques)
-    asked += sorted([threshold.least, *threshold.clique] for threshold in workload.thresholds)
-    asked += [[identity_of(part), weight] for part, weight in workload.weights]
-    asked += [["linear", family.digest] for family in workload.linear]
-    return digest(json.dumps(asked, ensure_ascii=False))
+    parts: list[Any] = sorted(workload.cliques)
+    parts += sorted([threshold.least, *threshold.clique] for threshold in workload.thresholds)
+    parts += [[identity_of(part), weight] for part, weight in workload.weights]
+    parts += [["linear", family.digest] for family in workload.linear]
+    return digest(json.dumps(parts, ensure_ascii=False))
 
 
 def _linked(members: Members, domain: Domain) -> dict[str, Any]:

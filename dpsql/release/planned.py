@@ -70,15 +70,15 @@ class Planned(Generic[RequestT, FactsT]):
         return self.facts.account
 
 
-def canonical_request(facts: Facts, asked: dict[str, Any], alone: str = "") -> str:
+def canonical_request(facts: Facts, settings: dict[str, Any], alone: str = "") -> str:
     """A request about a table as JSON; equal texts are the same release.
 
     Args:
         facts: what it names.
-        asked: all else that the answer depends on.
+        settings: all else that the answer depends on.
         alone: the user whose release it is alone; empty where it is the owner's, or users share releases.
     """
-    whole = {"source": facts.source.key, "since": facts.account.since, **asked}
+    whole = {"source": facts.source.key, "since": facts.account.since, **settings}
     if alone:
         whole["for"] = alone
     return json.dumps(whole, ensure_ascii=False, sort_keys=True)

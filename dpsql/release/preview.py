@@ -62,8 +62,8 @@ class Preview:
         """The mean of the predicted L1 errors of the workload's marginals; None where none is predicted."""
         wanted = set(self.plan.workload.needed)
         whole = [m for m in self.measurements if m.open is None and m.clique in wanted]
-        known = {m.clique: m.predicted for m in whole if m.predicted is not None}
-        return sum(known.values()) / len(known) if known else None
+        predictions = {m.clique: m.predicted for m in whole if m.predicted is not None}
+        return sum(predictions.values()) / len(predictions) if predictions else None
 
 
 def preview(plan: Plan, rows: float, prior: Prior | None = None) -> Preview:
@@ -78,10 +78,10 @@ def preview(plan: Plan, rows: float, prior: Prior | None = None) -> Preview:
         DpsqlError: it is not what would be charged, because the mechanism's ρ are no numbers or more than the charge.
     """
     planned = plan.questions_of(rows)
-    remarks = [one for one in planned if isinstance(one, Remark)]
+    remarks = [part for part in planned if isinstance(part, Remark)]
     remarks += [Remark("counting", str(cost)) for cost in _counting(plan, planned, rows)]
     remarks += () if prior is None else plan.mechanism.remarks_on(prior, plan.domain, plan.workload)
-    measurements = [one for one in planned if not isinstance(one, Remark)]
+    measurements = [part for part in planned if not isinstance(part, Remark)]
     costs = [measurement.rho for measurement in measurements]
     plain = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
     if not plain or sum(costs) > float(plan.budget.rho) * (1 + 1e-6):
@@ -96,9 +96,11 @@ def _counting(plan: Plan, planned: Sequence[PlannedMeasurement | Remark], rows: 
     """What counting would take where another engine has the rows: of a mechanism that chooses, of all it may choose."""
     if plan.facts.rates is None:
         return
-    questions = [one for one in planned if isinstance(one, PlannedMeasurement) and one.stddev is not None]
-    cliques = {one.clique: None for one in questions if one.clique and one.open is None}
-    if any(one.open is not None for one in questions):
+    questions = [
+        question for question in planned if isinstance(question, PlannedMeasurement) and question.stddev is not None
+    ]
+    cliques = {question.clique: None for question in questions if question.clique and question.open is None}
+    if any(question.open is not None for question in questions):
         cliques |= dict.fromkeys(plan.workload.needed)
     yield foretell(plan.facts.rates, plan.domain, list(cliques), rows, has_units=plan.account.unit_column is not None)
 
@@ -161,36 +163,36 @@ def plan_answers(plan: QueryPlan, evaluated: Evaluated, assume_rows: int) -> lis
     rows = max(1, round(assume_rows / max(1, groups)))
     for aggregate, measured in zip(query.aggregates, evaluated.measured, strict=True):
         parts = measured.weights
-        known = [Noisy(np.zeros(1, np.int64), spread[part], noise) for part in parts]
+        nothing_seen = [Noisy(np.zeros(1, np.int64), spread[part], noise) for part in parts]
         unit, text = float(evaluated.units[parts[0]]), text_of(aggregate)
         if aggregate.kind == "avg":
-            planned.append(_planned_average(text, known, unit, evaluated.average_range(parts), rows))
+            planned.append(_planned_average(text, nothing_seen, unit, evaluated.average_range(parts), rows))
         elif not aggregate.is_plain:
-            every = [Noisy(np.zeros(1), one, noise) for one in spread]
+            every = [Noisy(np.zeros(1), stddev, noise) for stddev in spread]
             planned.append(_planned_statistic(text, measured, evaluated, every, rows))
         else:
-            reach = float(reach_of(known[0], unit))
+            reach = float(reach_of(nothing_seen[0], unit))
             planned.append(PlannedAnswer(text, spread[parts[0]] * unit, reach, f"95 % interval ± {reach:.4g}"))
     return _as_asked(query, planned)
 
 
 def _as_asked(query: Query, planned: Sequence[PlannedAnswer]) -> list[PlannedAnswer]:
     """What is planned for the aggregates as the query shows them: scaled where it scales one, else as what they are."""
-    found: dict[PlannedAnswer, None] = {}
+    shown_answers: dict[PlannedAnswer, None] = {}
     shown: set[int] = set()
     for item, tree in zip(query.select.expressions, query.outputs, strict=True):
         scaled = scaled_answer(tree)
         if scaled is not None:
-            found[_scaled(planned[scaled[0]], scaled[1], words_of(item.unalias()))] = None
+            shown_answers[_scaled(planned[scaled[0]], scaled[1], words_of(item.unalias()))] = None
             shown.add(scaled[0])
             continue
         made_of = answers_in(tree, query.windows)
         for number in sorted(made_of - shown):
             answer, words = planned[number], words_of(item.unalias())
             note = f"{answer.note}; of {answer.aggregate} alone, of which {words} is made"
-            found[replace(answer, note=note)] = None
+            shown_answers[replace(answer, note=note)] = None
         shown |= made_of
-    return [*found, *(answer for number, answer in enumerate(planned) if number not in shown)]
+    return [*shown_answers, *(answer for number, answer in enumerate(planned) if number not in shown)]
 
 
 def _scaled(answer: PlannedAnswer, factor: float, words: str) -> PlannedAnswer:
@@ -198,20 +200,20 @@ def _scaled(answer: PlannedAnswer, factor: float, words: str) -> PlannedAnswer:
     if factor == 1:
         return answer
     times = abs(factor)
-    stddev, reach = (None if one is None else one * times for one in (answer.stddev, answer.reach))
+    stddev, reach = (None if figure is None else figure * times for figure in (answer.stddev, answer.reach))
     note = answer.note if reach is None else f"95 % interval ± {reach:.4g}; {answer.aggregate}: {answer.note}"
     return PlannedAnswer(words, stddev, reach, note)
 
 
 def _planned_average(
-    text: str, known: Sequence[Noisy], unit: float, bounds: tuple[float, float], rows: int
+    text: str, ratio_parts: Sequence[Noisy], unit: float, bounds: tuple[float, float], rows: int
 ) -> PlannedAnswer:
     """An average of groups of so many rows whose values are the farthest from 0, where its error is the largest."""
     farthest = max(bounds, key=abs)
-    over = replace(known[0], values=np.full(1, rows * farthest / unit))
-    under = replace(known[1], values=np.full(1, rows))
-    found = ratio(over, under, unit, (-math.inf, math.inf))
-    reach = float((found.high - found.low)[0] / 2)
+    over = replace(ratio_parts[0], values=np.full(1, rows * farthest / unit))
+    under = replace(ratio_parts[1], values=np.full(1, rows))
+    answers = ratio(over, under, unit, (-math.inf, math.inf))
+    reach = float((answers.high - answers.low)[0] / 2)
     null = (
         f"NULL where it is as wide as {bounds[0]:.4g} to {bounds[1]:.4g} or the count is below {least_count(under):.4g}"
     )
@@ -223,7 +225,7 @@ def _planned_average(
             f"nothing is known at {rows} rows a group; {null}: give more epsilon, or ask for fewer groups",
         )
     return PlannedAnswer(
-        text, float(found.stderr[0]), reach, f"95 % interval ± {reach:.4g} at {rows} rows a group; {null}"
+        text, float(answers.stderr[0]), reach, f"95 % interval ± {reach:.4g} at {rows} rows a group; {null}"
     )
 
 
@@ -235,18 +237,18 @@ def _planned_statistic(
         assumed = list(spread_evenly(measured.histogram, rows))
     else:
         assumed = assumed_sums(measured, evaluated, rows)
-    known = list(noisy)
+    assumed_noise = list(noisy)
     for number, value in zip(measured.weights, assumed, strict=True):
         unit = float(evaluated.units[number])
-        known[number] = replace(known[number], values=np.full(1, value / unit))
-    found = statistic(measured, evaluated, known, {})
+        assumed_noise[number] = replace(assumed_noise[number], values=np.full(1, value / unit))
+    answers = statistic(measured, evaluated, assumed_noise, {})
     at = f"at {rows} rows a group that are spread evenly over the domain"
     null = "NULL where it says no more than the domain does"
-    if not math.isfinite(float(found.values[0])):
+    if not math.isfinite(float(answers.values[0])):
         note = f"nothing is known {at}; {null}: give more epsilon, or ask for fewer groups"
         return PlannedAnswer(text, None, None, note)
-    reach = float((found.high - found.low)[0] / 2)
-    return PlannedAnswer(text, float(found.stderr[0]), reach, f"95 % interval ± {reach:.4g} {at}; {null}")
+    reach = float((answers.high - answers.low)[0] / 2)
+    return PlannedAnswer(text, float(answers.stderr[0]), reach, f"95 % interval ± {reach:.4g} {at}; {null}")
 
 
 def seconds_of(rows: float) -> float:

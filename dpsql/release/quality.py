@@ -60,14 +60,14 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
         row = entry.unit_row
         chosen = () if row is None else row.chosen
         rows = _counted(entry, counter)
-        found = judge(entry.domain, measurements(books, entry), counter, rows, check, predicted, chosen)
+        judgement = judge(entry.domain, measurements(books, entry), counter, rows, check, predicted, chosen)
     finally:
         counter.close()
     if row is not None:
-        unmeasured = tuple(pair for pair in found.unmeasured_pairs if pair not in row.implied)
-        implied = len(found.unmeasured_pairs) - len(unmeasured)
-        found = replace(found, unmeasured_pairs=unmeasured, implied_pairs=implied)
-    return replace(found, numbers=tuple(_numbers(cursor, books, entry, found, check)))
+        unmeasured = tuple(pair for pair in judgement.unmeasured_pairs if pair not in row.implied)
+        implied = len(judgement.unmeasured_pairs) - len(unmeasured)
+        judgement = replace(judgement, unmeasured_pairs=unmeasured, implied_pairs=implied)
+    return replace(judgement, numbers=tuple(_numbers(cursor, books, entry, judgement, check)))
 
 
 def _numbers(
@@ -113,12 +113,14 @@ def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:
     for whole in _whole_marginals(answers):
         counts = counter.marginal(whole.clique).dense() * scale
         add(whole.clique, "marginal", whole.stddev, *_as_shown(entry.domain, whole, counts))
-    for one, counts in _single_cells(answers, counter, scale):
-        kind = "cells" if one.least is None else f"at least {one.least}"
-        add(one.clique, kind, one.stddev, counts, one.values)
+    for measurement, counts in _single_cells(answers, counter, scale):
+        kind = "cells" if measurement.least is None else f"at least {measurement.least}"
+        add(measurement.clique, kind, measurement.stddev, counts, measurement.values)
     counter.close()
-    known = ("columns", "cells", "stddev", "distance_l1", "noise_l1")
-    rows += [{"kind": "linear query", **{name: one[name] for name in known}} for one in entry.report.get("linear", ())]
+    names = ("columns", "cells", "stddev", "distance_l1", "noise_l1")
+    rows += [
+        {"kind": "linear query", **{name: query[name] for name in names}} for query in entry.report.get("linear", ())
+    ]
     return pd.DataFrame(rows, columns=["columns", "kind", "cells", "stddev", "distance_l1", "noise_l1"])
 
 
@@ -126,11 +128,11 @@ def _single_cells(
     answers: Sequence[Measurement], counter: TableCounter, scale: float
 ) -> Iterator[tuple[Measurement, npt.NDArray[np.float64]]]:
     """The cells that were measured by themselves, those of one family together, and the synthetic counts of each."""
-    found: dict[tuple[Family, Fraction], list[Measurement]] = {}
-    for one in answers:
-        if one.cells is not None:
-            found.setdefault((one.family, one.variance), []).append(one)
-    for parts in found.values():
+    by_family: dict[tuple[Family, Fraction], list[Measurement]] = {}
+    for measurement in answers:
+        if measurement.cells is not None:
+            by_family.setdefault((measurement.family, measurement.variance), []).append(measurement)
+    for parts in by_family.values():
         cells = tuple(cell for part in parts for cell in part.cells or ())
         first = replace(parts[0], cells=cells, values=np.concatenate([part.values for part in parts]))
         counts = np.asarray(counter.marginal(first.clique).dense() * scale, np.float64)

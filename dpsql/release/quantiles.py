@@ -38,8 +38,10 @@ def quantile(measured: Measured, noisy: Sequence[Noisy]) -> Answers:
     assert measured.share is not None
     histogram, share = measured.histogram, measured.share
     bins = [noisy[number] for number in measured.weights]
-    counts = np.stack([np.asarray(one.values, np.float64) for one in bins])
-    variance = np.stack([np.broadcast_to(np.asarray(one.stddev, np.float64) ** 2, counts.shape[1:]) for one in bins])
+    counts = np.stack([np.asarray(count.values, np.float64) for count in bins])
+    variance = np.stack(
+        [np.broadcast_to(np.asarray(count.stddev, np.float64) ** 2, counts.shape[1:]) for count in bins]
+    )
     reach = bins[0].reach(OUTSIDE)
     below, noise = _cumulative(counts), _cumulative(variance)
     above = below - share * below[-1]
@@ -69,21 +71,21 @@ def _read(below: Floats, histogram: Histogram, share: float, *, continuous: bool
     """The value of a share of the rows."""
     rising = np.maximum.accumulate(below, axis=0)
     falling = np.minimum.accumulate(below[::-1], axis=0)[::-1]
-    known = (rising + falling) / 2
-    known -= known[0]
-    rows = known[-1]
+    cumulated = (rising + falling) / 2
+    cumulated -= cumulated[0]
+    rows = cumulated[-1]
     if not continuous:
-        return _at(known, histogram, np.maximum(np.ceil(share * rows - 1e-9) - 1, 0))
+        return _at(cumulated, histogram, np.maximum(np.ceil(share * rows - 1e-9) - 1, 0))
     place = np.maximum(rows - 1, 0) * share
-    lower, upper = _at(known, histogram, np.floor(place)), _at(known, histogram, np.ceil(place))
+    lower, upper = _at(cumulated, histogram, np.floor(place)), _at(cumulated, histogram, np.ceil(place))
     return np.asarray(lower + (place - np.floor(place)) * (upper - lower), np.float64)
 
 
-def _at(known: Floats, histogram: Histogram, place: Any) -> Floats:
+def _at(cumulated: Floats, histogram: Histogram, place: Any) -> Floats:
     """The value of the row at a place from 0 on."""
-    bins = np.minimum((known[1:] < place + 1 - 1e-9).sum(axis=0), histogram.bins - 1)
-    groups = np.arange(known.shape[1])
-    passed, held = known[bins, groups], known[bins + 1, groups] - known[bins, groups]
+    bins = np.minimum((cumulated[1:] < place + 1 - 1e-9).sum(axis=0), histogram.bins - 1)
+    groups = np.arange(cumulated.shape[1])
+    passed, held = cumulated[bins, groups], cumulated[bins + 1, groups] - cumulated[bins, groups]
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(held > 0, np.clip((place + 0.5 - passed) / held, 0, 1), 0.5)
     return np.asarray(histogram.low[bins] + (histogram.high[bins] - histogram.low[bins]) * part, np.float64)

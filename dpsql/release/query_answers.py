@@ -193,7 +193,7 @@ def _with_numbers(answers: Columns) -> Columns:
     return {n: values if n.startswith("k") else np.resize(_NUMBERS, count) for n, values in repeated.items()}
 
 
-_known: OrderedDict[tuple[Source, Domain, str], tuple[Evaluated, Result]] = OrderedDict()
+_evaluated: OrderedDict[tuple[Source, Domain, str], tuple[Evaluated, Result]] = OrderedDict()
 _knowing = threading.Lock()
 
 
@@ -201,18 +201,18 @@ def _understood(source: Source, domain: Domain, query: Query, dimensions: Sequen
     """A query on its domain and what it shows; those of the last queries are kept, for they depend on nothing else."""
     key = (source, domain, repr((query.fingerprint, [loaded.digest for loaded in dimensions])))
     with _knowing:
-        if key in _known:
-            _known.move_to_end(key)
-            return _known[key]
+        if key in _evaluated:
+            _evaluated.move_to_end(key)
+            return _evaluated[key]
     with one_empty_database():
         evaluated = evaluate(source, domain, query, dimensions)
         result = Result.of(source, query, evaluated)
         _try_out(query, evaluated, result)
     if _cells_of(evaluated) <= _KEPT_CELLS:
         with _knowing:
-            _known[key] = evaluated, result
-            while len(_known) > _KEPT:
-                _known.popitem(last=False)
+            _evaluated[key] = evaluated, result
+            while len(_evaluated) > _KEPT:
+                _evaluated.popitem(last=False)
     return evaluated, result
 
 

@@ -89,8 +89,8 @@ def check_mechanism(request: QueryRequest) -> None:
         InvalidArgument: it is another word.
     """
     if request.mechanism not in noise_names():
-        known = " or ".join(map(repr, noise_names()))
-        raise InvalidArgument(f"mechanism is {request.mechanism!r}: a query takes {known} noise")
+        words = " or ".join(map(repr, noise_names()))
+        raise InvalidArgument(f"mechanism is {request.mechanism!r}: a query takes {words} noise")
 
 
 def delta_of(request: QueryRequest, account: Account) -> float:
@@ -139,7 +139,7 @@ def _identity(aggregate: Aggregate) -> list[Any]:
 def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) -> str:
     """What is measured and at which budget, as JSON; equal texts are the same release."""
     query = facts.query
-    asked = {
+    questions = {
         "keys": [sql_of(tree) for tree in query.keys],
         "sets": query.sets,
         "filters": sorted(map(sql_of, query.filters)),
@@ -149,11 +149,11 @@ def canonical_query(request: QueryRequest, facts: QueryFacts, budget: Budget) ->
         "joined": [list(named) for named in facts.joined],
     }
     if query.scope.preserved is not None:  # left out otherwise, because keys of earlier requests lack it
-        asked["preserved"] = [query.scope.preserved.dimension.name, sorted(map(sql_of, query.matches))]
+        questions["preserved"] = [query.scope.preserved.dimension.name, sorted(map(sql_of, query.matches))]
     return canonical_request(
         facts,
         {
-            "query": asked,
+            "query": questions,
             "epsilon": repr(budget.epsilon),
             "delta": repr(budget.delta),
             "mechanism": request.mechanism,

@@ -71,7 +71,9 @@ class Scenario:
     @cached_property
     def varying(self) -> frozenset[str]:
         """The columns that may have more than one value."""
-        return frozenset(one.name for one in self.domain if one.regular + (one.other is not None) > 1)
+        return frozenset(
+            attribute.name for attribute in self.domain if attribute.regular + (attribute.other is not None) > 1
+        )
 
     @cached_property
     def pairs(self) -> int:
@@ -96,10 +98,14 @@ class Scenario:
             planned = self.mechanism.plan(self.domain, self.workload, self.neighbours, rho, max(1.0, self.rows))
         except DpsqlError:
             return None
-        asked = [one for one in planned if isinstance(one, PlannedMeasurement)]
-        if not any(one.predicted is not None for one in asked):
+        planned_questions = [question for question in planned if isinstance(question, PlannedMeasurement)]
+        if not any(question.predicted is not None for question in planned_questions):
             return None  # the mechanism predicts nothing
-        return {one.clique: one.predicted for one in asked if one.predicted is not None and self._is_pair(one)}
+        return {
+            question.clique: question.predicted
+            for question in planned_questions
+            if question.predicted is not None and self._is_pair(question)
+        }
 
     @property
     def reliable(self) -> int | None:
@@ -202,7 +208,7 @@ def remedies(scenario: Scenario) -> list[str]:
     tried = [change(scenario) for change in (*_CHEAP, _more(better))]
     named = [remedy for remedy in tried if remedy is not None and remedy.helps(better, most)]
     named = named or _together(scenario, better, most)
-    return [str(remedy) for remedy in sorted(named, key=lambda one: -one.scenario.share)]
+    return [str(remedy) for remedy in sorted(named, key=lambda candidate: -candidate.scenario.share)]
 
 
 def _together(scenario: Scenario, better: float, most: int) -> list[Remedy]:
@@ -225,7 +231,7 @@ def _pairs_alone(scenario: Scenario) -> Remedy | None:
 
 def _coarse_bins(scenario: Scenario) -> Remedy | None:
     declared = _declared_bins(scenario)
-    coarser = tuple(_coarser(one) if one.name in declared else one for one in scenario.domain)
+    coarser = tuple(_coarser(attribute) if attribute.name in declared else attribute for attribute in scenario.domain)
     changed = [declared[new.name] for new, old in zip(coarser, scenario.domain, strict=True) if new is not old]
     if not changed:
         return None
@@ -254,13 +260,15 @@ def _half_of_columns(scenario: Scenario) -> Remedy | None:
     if scenario.unit_row is not None:
         return None  # a linked release has all columns of its tables
     names = scenario.domain.names
-    kept = sorted(names, key=lambda name: scenario.domain.by_name[name].size)[: len(names) // 2]
-    if len(kept) < _FEWEST:
+    fewest = sorted(names, key=lambda name: scenario.domain.by_name[name].size)[: len(names) // 2]
+    if len(fewest) < _FEWEST:
         return None
-    domain = replace(scenario.domain, attributes=tuple(one for one in scenario.domain if one.name in kept))
+    domain = replace(
+        scenario.domain, attributes=tuple(attribute for attribute in scenario.domain if attribute.name in fewest)
+    )
     order = max((len(clique) for clique in scenario.workload.cliques), default=2)
-    workload = Workload(tuple(itertools.combinations(domain.names, min(order, len(kept)))))
-    words = f"Ask for half of the columns, such as the {len(kept)} with the fewest values (columns := …)"
+    workload = Workload(tuple(itertools.combinations(domain.names, min(order, len(fewest)))))
+    words = f"Ask for half of the columns, such as the {len(fewest)} with the fewest values (columns := …)"
     return Remedy(words, replace(scenario, domain=domain, workload=workload))
 
 
@@ -288,10 +296,10 @@ def _coarser(attribute: Attribute) -> Attribute:
     number = attribute.regular
     if attribute.kind != "bins" or number <= 2 * _COARSE:
         return attribute
-    kept = {round(place) for place in np.linspace(0, number, _COARSE + 1)}
+    cuts = {round(place) for place in np.linspace(0, number, _COARSE + 1)}
     for code in attribute.point_codes:
-        kept |= {code, code + 1}
-    places = sorted(kept)
+        cuts |= {code, code + 1}
+    places = sorted(cuts)
     ticks = tuple(attribute.ticks[place] for place in places)
     return replace(attribute, ticks=ticks, edges=tuple(attribute.edges[place] for place in places))
 

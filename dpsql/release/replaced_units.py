@@ -40,7 +40,7 @@ def replaced(
     """
     rows, whole = np.arange(len(stuck)), np.flatnonzero(~stuck)
     rows[stuck] = whole[generator.integers(0, len(whole), len(rows) - len(whole))]
-    taken, found = {tree.root: rows}, dict[str, DrawnTable]()
+    taken, drawn_tables = {tree.root: rows}, dict[str, DrawnTable]()
     for table, ups in ((tree.root, None), *((link.child, link.parent) for link in tree.links)):
         drawn, up = tables[table], None
         if ups is not None:
@@ -52,5 +52,5 @@ def replaced(
             taken[table] = starts[taken[ups]][up] + inside
         at = taken[table]
         frame = {name: values[at] for name, values in drawn.frame.items()}
-        found[table] = DrawnTable(drawn.codes[at], frame, up, drawn.role[at])
-    return found
+        drawn_tables[table] = DrawnTable(drawn.codes[at], frame, up, drawn.role[at])
+    return drawn_tables

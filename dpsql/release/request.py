@@ -144,8 +144,8 @@ def asked_delta(account: Account, epsilon: float, delta: float | None) -> float:
         InvalidArgument: ε or δ is out of its range.
     """
     check_epsilon(epsilon)
-    asked = account.delta if delta is None else delta
-    return asked if asked == 0 else check_delta(asked)
+    own_delta = account.delta if delta is None else delta
+    return own_delta if own_delta == 0 else check_delta(own_delta)
 
 
 def check_rows(rows: int | None) -> None:

@@ -36,16 +36,16 @@ def with_cells(books: Books, source: Source) -> tuple[Source, tuple[tuple[str, s
         InvalidQuery: a condition reads a column whose bins hold several values, or fails.
         NotDeclared: a column has no domain.
     """
-    for one in source.per_unit:
-        if one.asked.value:
-            table = beside(books, one.table)
-            domain_of(books, table, [one.asked.value])  # refuses one without a domain by its name
-            _check_used(declared_beside(books, table).get(one.asked.by))
-    if not any(one.asked.where for one in source.per_unit):
+    for derived in source.per_unit:
+        if derived.question.value:
+            table = beside(books, derived.table)
+            domain_of(books, table, [derived.question.value])  # refuses one without a domain by its name
+            _check_used(declared_beside(books, table).get(derived.question.by))
+    if not any(derived.question.where for derived in source.per_unit):
         return source, ()
-    asked = [_looked_up(books, one) if one.asked.where else one for one in source.per_unit]
-    digests = [(one.name, digest(repr((one.domain, one.cells)))) for one in asked]
-    return with_per_unit(source, asked), tuple(digests)
+    questions = [_looked_up(books, derived) if derived.question.where else derived for derived in source.per_unit]
+    digests = [(derived.name, digest(repr((derived.domain, derived.cells)))) for derived in questions]
+    return with_per_unit(source, questions), tuple(digests)
 
 
 def _check_used(by: Attribute | None) -> None:
@@ -61,14 +61,14 @@ def _check_used(by: Attribute | None) -> None:
         )
 
 
-def _looked_up(books: Books, one: PerUnit) -> PerUnit:
+def _looked_up(books: Books, derived: PerUnit) -> PerUnit:
     """The same, with the cells in which its conditions hold."""
-    table = beside(books, one.table)
-    stated = [_stated(table, condition) for condition in one.asked.where]
+    table = beside(books, derived.table)
+    stated = [_stated(table, condition) for condition in derived.question.where]
     names = sorted({name for condition in stated for name in condition.columns})
     domain = domain_of(books, table, names).inner
     _check_exact([attribute for attribute in domain if not _is_exact(attribute)])
-    return replace(one, domain=domain, cells=tuple(_cells(table, domain, part) for part in components(stated)))
+    return replace(derived, domain=domain, cells=tuple(_cells(table, domain, part) for part in components(stated)))
 
 
 def _stated(table: Source, condition: str) -> Constraint:

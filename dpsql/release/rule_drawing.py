@@ -97,16 +97,16 @@ class _Demand:
 
     def apart(self, ruled: RuledRows, stage: Stage) -> list[_Demand]:
         """The same as demands that share no column."""
-        found: list[_Demand] = []
+        demands: list[_Demand] = []
         for demand in [
             *(_Demand.of(ruled, stage, [rule], []) for rule in self.own),
             *(_Demand.of(ruled, stage, [], [pair]) for pair in self.later),
         ]:
-            touched = [other for other in found if not {*other.names}.isdisjoint(demand.names)]
+            touched = [other for other in demands if not {*other.names}.isdisjoint(demand.names)]
             together = [*touched, demand]
             own, later = [r for d in together for r in d.own], [pair for d in together for pair in d.later]
-            found = [other for other in found if other not in touched] + [_Demand.of(ruled, stage, own, later)]
-        return found
+            demands = [other for other in demands if other not in touched] + [_Demand.of(ruled, stage, own, later)]
+        return demands
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class RuleDrawing:
         if work:
             self._settle(drawn, np.arange(len(drawn.rows)))
         with one_empty_database():
-            return np.concatenate([np.zeros(0, np.int64), *(self._draw(drawn, *one) for one in work)])
+            return np.concatenate([np.zeros(0, np.int64), *(self._draw(drawn, *job) for job in work)])
 
     def _draw(self, drawn: Drawn, stage: Stage, demand: _Demand, at: Codes) -> Codes:
         needs = {other: self._needs(drawn, stage, other) for other, _ in demand.later}
@@ -191,14 +191,14 @@ class RuleDrawing:
             return has[table.up]
         path = self.unit_row.tree.path(other.table)
         first = next(step for step in path if step.parent == drawn.table)
-        direct = [one for one in drawn.counts if one.link == first]
+        direct = [count_of for count_of in drawn.counts if count_of.link == first]
         if first.child == other.table:
             if other.role is not None and other.role.always:
                 return np.ones(len(drawn.rows), bool)
-            direct = [one for one in direct if one.role == other.role]
+            direct = [count_of for count_of in direct if count_of.role == other.role]
         elif any(role.always for role in first.roles):
             return np.ones(len(drawn.rows), bool)
-        return np.asarray(np.any([drawn.counts[one] > 0 for one in direct], axis=0), bool)
+        return np.asarray(np.any([drawn.counts[count_of] > 0 for count_of in direct], axis=0), bool)
 
     def _elsewhere(self, drawn: Drawn, names: Sequence[str], at: Codes, places: npt.NDArray[np.float64]) -> None:
         """Draw ticks inside bins."""
@@ -264,11 +264,11 @@ class RuleDrawing:
             return left
         lenders = lenders[self.generator.permutation(len(lenders))[:_LENDERS]]
         values = drawn.rows[lenders][:, places]
-        known = Lenders(self._likeness(drawn, own, places, lenders), values, LEVELS_OF_OTHERS, self.generator)
+        lenders_at_hand = Lenders(self._likeness(drawn, own, places, lenders), values, LEVELS_OF_OTHERS, self.generator)
         for levels in _BORROWS:
             if not len(left):
                 break
-            drawn.rows[left[:, None], places] = known.lend(self._likeness(drawn, own, places, left), levels)
+            drawn.rows[left[:, None], places] = lenders_at_hand.lend(self._likeness(drawn, own, places, left), levels)
             self._changed(drawn, names, left, self.generator.random((len(left), len(names))))
             left = left[~good(left)]
         return left

@@ -33,20 +33,20 @@ def with_rules(
         rules: between rows.
         sources: the tables.
     """
-    found = list(allowed)
+    parts = list(allowed)
     for rule in rules:
         part = _allowed(unit_row, rule, sources)
         if part is None:
             continue
-        tied = [one for one in found if not {*one.clique}.isdisjoint(part.clique)]
-        if all(len(one.clique) == 1 and not one.predicates for one in tied):  # that say only that a row is there
-            kept = np.ones(len(part.codes), bool)
-            for one in tied:
-                kept &= np.isin(part.codes[:, part.clique.index(one.clique[0])], one.codes[:, 0])
-            if kept.any():
-                found = [one for one in found if one not in tied]
-                found.append(Allowed(part.clique, part.columns, part.predicates, part.codes[kept], part.places[kept]))
-    return found
+        tied = [other for other in parts if not {*other.clique}.isdisjoint(part.clique)]
+        if all(len(other.clique) == 1 and not other.predicates for other in tied):  # that say only that a row is there
+            mask = np.ones(len(part.codes), bool)
+            for other in tied:
+                mask &= np.isin(part.codes[:, part.clique.index(other.clique[0])], other.codes[:, 0])
+            if mask.any():
+                parts = [other for other in parts if other not in tied]
+                parts.append(Allowed(part.clique, part.columns, part.predicates, part.codes[mask], part.places[mask]))
+    return parts
 
 
 def _allowed(unit_row: UnitRow, rule: LinkRule, sources: Mapping[str, Source]) -> Allowed | None:
@@ -88,6 +88,6 @@ def _held(
             inner.append(column if absent is None else column - (column > absent))
         missing |= np.all(gone, axis=0)
         mixed |= np.any(gone, axis=0) & ~np.all(gone, axis=0)
-    known = np.stack(inner, axis=1)
-    known = np.minimum(known, np.array(table.shape) - 1)
-    return np.asarray(~mixed & (missing | table[tuple(known.T)]), bool)
+    tuples = np.stack(inner, axis=1)
+    tuples = np.minimum(tuples, np.array(table.shape) - 1)
+    return np.asarray(~mixed & (missing | table[tuple(tuples.T)]), bool)

@@ -68,23 +68,23 @@ class Sums:
         self.values: list[Floats] = [np.asarray(noisy[n].values, np.float64) * units[n] for n in numbers]
         self.reach = max(noisy[n].reach(OUTSIDE) for n in numbers)
         self._variances = {}
-        for one, first in enumerate(numbers):
-            self._variances[one, one] = (np.asarray(noisy[first].stddev, np.float64) * units[first]) ** 2
-            for two, second in enumerate(numbers[:one]):
-                known = covariances.get((first, second), covariances.get((second, first)))
+        for row, first in enumerate(numbers):
+            self._variances[row, row] = (np.asarray(noisy[first].stddev, np.float64) * units[first]) ** 2
+            for two, second in enumerate(numbers[:row]):
+                covariance = covariances.get((first, second), covariances.get((second, first)))
                 if first == second:
-                    self._variances[one, two] = self._variances[two, one] = self._variances[two, two]
-                elif known is not None:
-                    self._variances[one, two] = self._variances[two, one] = known * units[first] * units[second]
+                    self._variances[row, two] = self._variances[two, row] = self._variances[two, two]
+                elif covariance is not None:
+                    self._variances[row, two] = self._variances[two, row] = covariance * units[first] * units[second]
 
     def variance(self, number: int) -> Any:
         """Of the noise of one of the sums."""
         return self._variances[number, number]
 
-    def together(self, one: Derived, two: Derived) -> Any:
+    def together(self, first: Derived, two: Derived) -> Any:
         """The covariance of the noise of two numbers, in the first order."""
-        pairs = ((a, b) for a in one.slopes for b in two.slopes if (a, b) in self._variances)
-        return sum(one.slopes[a] * two.slopes[b] * self._variances[a, b] for a, b in pairs)
+        pairs = ((a, b) for a in first.slopes for b in two.slopes if (a, b) in self._variances)
+        return sum(first.slopes[a] * two.slopes[b] * self._variances[a, b] for a, b in pairs)
 
     def stddev(self, of: Derived) -> Any:
         """The standard deviation of the noise of a number."""
@@ -139,11 +139,11 @@ def _squares(sums: Sums, number: int, square: int, measured: Measured, spread: i
 def _products(sums: Sums, measured: Measured) -> Derived:
     """C, from the count, Σ u, Σ v and Σ u·v (numbers 0 to 3)."""
     count, first, second, product = sums.values[:4]
-    one, two = (
+    left, two = (
         np.clip(total / count, -of.radius, of.radius)
         for total, of in zip((first, second), measured.spreads, strict=True)
     )
-    slopes = {0: one * two, 1: -two, 2: -one, 3: 1.0}
+    slopes = {0: left * two, 1: -two, 2: -left, 3: 1.0}
     return Derived(product - first * second / count, slopes, sums.variance(1) * sums.variance(2) / count**2)
 
 
@@ -164,9 +164,9 @@ def _variance(sums: Sums, measured: Measured) -> Answers:
 
 def _deviation(sums: Sums, measured: Measured) -> Answers:
     """The roots; the standard error is what half the interval says."""
-    found = _variance(sums, measured)
-    low, high = np.sqrt(found.low), np.sqrt(found.high)
-    value = np.sqrt(found.values)
+    variance = _variance(sums, measured)
+    low, high = np.sqrt(variance.low), np.sqrt(variance.high)
+    value = np.sqrt(variance.values)
     return Answers(value, np.where(np.isnan(value), np.nan, (high - low) / (2 * sums.reach)), low, high)
 
 
@@ -178,13 +178,13 @@ def _covariance(sums: Sums, measured: Measured) -> Answers:
 
 def _correlation(sums: Sums, measured: Measured) -> Answers:
     first, second = _squares(sums, 1, 4, measured, 0), _squares(sums, 2, 5, measured, 1)
-    clear = [one.value > _CLEAR * sums.stddev(one) for one in (first, second)]
-    one, two = np.where(clear[0], first.value, np.nan), np.where(clear[1], second.value, np.nan)
+    clear = [clearness.value > _CLEAR * sums.stddev(clearness) for clearness in (first, second)]
+    own, two = np.where(clear[0], first.value, np.nan), np.where(clear[1], second.value, np.nan)
     slopes: dict[int, Any] = {}
-    for derived, part in ((first, np.sqrt(two / one) / 2), (second, np.sqrt(one / two) / 2)):
+    for derived, part in ((first, np.sqrt(two / own) / 2), (second, np.sqrt(own / two) / 2)):
         for number, slope in derived.slopes.items():
             slopes[number] = slopes.get(number, 0.0) + slope * part
-    under = Derived(np.sqrt(one * two), slopes, first.more * two / one / 4 + second.more * one / two / 4)
+    under = Derived(np.sqrt(own * two), slopes, first.more * two / own / 4 + second.more * own / two / 4)
     return sums.quotient(_products(sums, measured), under, (-1.0, 1.0))
 
 

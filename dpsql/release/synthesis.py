@@ -76,9 +76,9 @@ class Resolved(Plan):
         """The columns of the synthetic table, in the source's order: those that it was charged for."""
         excluded = (attribute.name for attribute in self.domain.excluded)
         if self.linked is not None:
-            return self.linked.of[self.linked.asked].columns
-        known = {*self.domain.names, *excluded} if self.entry is None else {*self.entry.columns}
-        return tuple(column.name for column in self.source.columns if column.name in known)
+            return self.linked.of[self.linked.requested].columns
+        names = {*self.domain.names, *excluded} if self.entry is None else {*self.entry.columns}
+        return tuple(column.name for column in self.source.columns if column.name in names)
 
     @property
     def place(self) -> int:
@@ -90,7 +90,7 @@ class Resolved(Plan):
         if self.entry is not None and self.entry.state == "published":
             return no_rows(self.source.catalog, self.entry, self.place)
         if self.linked is not None:
-            member = self.linked.of[self.linked.asked]
+            member = self.linked.of[self.linked.requested]
             return released_columns(member.source, member.columns, (*member.domain, *member.domain.excluded)).sql(
                 dialect="duckdb"
             )
@@ -109,8 +109,8 @@ class Resolved(Plan):
         """What must not change between bind and charge."""
         account = self.account
         linked = None if self.linked is None else self.linked.settled
-        asked = (self.key, self.source, account.source, account.neighbours, self.questions, self.budget, self.columns)
-        return (*asked, account.way, linked)
+        facts = (self.key, self.source, account.source, account.neighbours, self.questions, self.budget, self.columns)
+        return (*facts, account.way, linked)
 
     def public_rows(self, cursor: Cursor) -> Prior | None:
         """See `Work.public_rows`: in the codes of the domain that the release is or will be charged for."""
@@ -208,7 +208,7 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
     """
     check_rows(request.rows)
     check_name(request.release)
-    planned, books, entry = _found(cursor, request)
+    planned, books, entry = _plan_or_entry(cursor, request)
     linked = planned.linked
     if entry is not None and entry.state in ("reserved", "measured"):
         check_installed(entry.domain, is_paid=True)
@@ -233,7 +233,7 @@ def resolve(cursor: Cursor, request: Request, *, to_charge: bool = True) -> Reso
     return Resolved(**vars(planned), entry=entry)
 
 
-def _found(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]:
+def _plan_or_entry(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]:
     """The plan of a request, the books, and its release if there is one, be it made with an earlier version's defaults.
 
     Such a release is told again, or completed, as it was charged: the request meant it then.
@@ -242,20 +242,20 @@ def _found(cursor: Cursor, request: Request) -> tuple[Plan, Books, Entry | None]
     books = Books(cursor, facts.source.catalog)
     meant_facts = [facts] if facts.before is None else [facts, replace(facts, workload=facts.before, before=None)]
     readings = ((meant, meaning) for meant in meant_facts for meaning in meanings(request.options))
-    found: list[Plan | InvalidArgument | DomainTooLarge] = []
+    plans: list[Plan | InvalidArgument | DomainTooLarge] = []
     for meant, meaning in readings:
         try:
             plan = plan_table(request, meant, meaning=meaning)
         except (InvalidArgument, DomainTooLarge) as refused:  # another reading may have been charged
-            found.append(refused)
+            plans.append(refused)
             continue
         planned, entry = _with_release(books, plan)
         if entry is not None:
             return planned, books, entry
-        found.append(planned)
-    if isinstance(found[0], InvalidArgument | DomainTooLarge):
-        raise found[0]
-    return found[0], books, None
+        plans.append(planned)
+    if isinstance(plans[0], InvalidArgument | DomainTooLarge):
+        raise plans[0]
+    return plans[0], books, None
 
 
 def _with_release(books: Books, planned: Plan) -> tuple[Plan, Entry | None]:
@@ -281,11 +281,11 @@ def _refuse_unfinished(books: Books, planned: Plan) -> None:
         DpsqlError: there is such a release.
     """
 
-    def asked(request: str) -> dict[str, Any]:
+    def own_words(request: str) -> dict[str, Any]:
         return {name: value for name, value in json.loads(request).items() if name not in _SAID_OF_TABLES}
 
     for entry in under_way(books, planned.source.key):
-        if "linked" in json.loads(entry.request) and asked(entry.request) == asked(planned.canonical):
+        if "linked" in json.loads(entry.request) and own_words(entry.request) == own_words(planned.canonical):
             raise DpsqlError(
                 f"release {entry.number} of the same request was charged and stopped, and since then domains, links or "
                 "columns of its tables changed. Make them what they were, and this call goes on with it, free; or say "
@@ -295,8 +295,8 @@ def _refuse_unfinished(books: Books, planned: Plan) -> None:
 
 def _declared_anew(before: Domain, now: Domain) -> bool:
     """Whether the owner says something else of a column than when a release was charged; not of one added since."""
-    known = {attribute.name: attribute.inner for attribute in (*before, *before.excluded)}
-    return any(known.get(a.name, a.inner) != a.inner for a in (*now, *now.excluded))
+    domains = {attribute.name: attribute.inner for attribute in (*before, *before.excluded)}
+    return any(domains.get(a.name, a.inner) != a.inner for a in (*now, *now.excluded))
 
 
 def _check_public_facts(cursor: Cursor, books: Books, planned: Plan) -> None:

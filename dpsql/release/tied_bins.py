@@ -52,14 +52,14 @@ def _tied(
     columns = {place: Bins.of(domain.attributes[place]) for place in uniform}
     columns = {place: bins for place, bins in columns.items() if len(bins.middle) > 1}
     some = codes[:: max(1, len(codes) // _ROWS)]
-    found, leaders = dict(uniform), _leaders(columns, some)
+    places_inside, leaders = dict(uniform), _leaders(columns, some)
     for place, other in leaders.items():
         tie = _tie(columns[other], some[:, other], columns[place], some[:, place])
         if tie is not None:
             chosen = generator.random(len(codes)) < tie.strength(codes[:, other], codes[:, place])
-            along = found[other] if tie.slope > 0 else np.nextafter(1.0, 0.0) - found[other]
-            found[place] = np.where(chosen, along, found[place])
-    return found
+            along = places_inside[other] if tie.slope > 0 else np.nextafter(1.0, 0.0) - places_inside[other]
+            places_inside[place] = np.where(chosen, along, places_inside[place])
+    return places_inside
 
 
 def _leaders(columns: Mapping[int, Bins], codes: npt.NDArray[Any]) -> dict[int, int]:
@@ -93,8 +93,8 @@ class _Tie:
         a, b = np.where(inside, first, 0), np.where(inside, second, 0)
         both = np.minimum(abs(self.slope) * self.first.width[a], self.second.width[b])
         scale = np.sqrt(both**2 + 12 * self.scatter**2)
-        known = inside & (scale > 0) & np.isfinite(scale)
-        return np.asarray(np.where(known, both / np.where(known, scale, 1.0), 0.0))
+        is_there = inside & (scale > 0) & np.isfinite(scale)
+        return np.asarray(np.where(is_there, both / np.where(is_there, scale, 1.0), 0.0))
 
 
 def _tie(first: Bins, a: npt.NDArray[Any], second: Bins, b: npt.NDArray[Any]) -> _Tie | None:

@@ -165,7 +165,7 @@ class _Drawing:
         mine = {name: values for name, values in frame.items() if int(name[1:]) < columns}
         self.tables[table] = DrawnTable(rows[:, :columns], mine, up, role)
         below = self.unit_row.below(table)
-        counts = {one: np.asarray(frame[f"t{columns + place}"], np.int64) for place, one in enumerate(below)}
+        counts = {number: np.asarray(frame[f"t{columns + place}"], np.int64) for place, number in enumerate(below)}
         if self.ruling is not None:
             roots = roots_of(self.unit_row.tree, self.tables, table, np.arange(len(rows)))
             stuck = self.ruling.beside(self.tables).obey(Drawn(table, rows, mine, counts), self.stuck[roots])
@@ -174,8 +174,8 @@ class _Drawing:
             above = self.unit_row.tree.link_of.get(table)
             self.lines[table] = rows if above is None else np.hstack([rows, self.lines[above.parent][up]])
         for link in links:
-            one = np.ones(len(rows), np.int64)
-            roles = {role: one if role.always else counts[Below(link, role)] for role in link.roles}
+            single = np.ones(len(rows), np.int64)
+            roles = {role: single if role.always else counts[Below(link, role)] for role in link.roles}
             if sum(int(numbers.sum()) for numbers in (counts[Below(link)], *roles.values())) > self.most[link.child]:
                 raise TooManyRows
             parts = [self._of_role(link, role, unit, numbers) for role, numbers in roles.items()]
@@ -255,12 +255,12 @@ class _Drawing:
         upper = self.unit_row.slots[first].above
         assert upper is not None
         above, lent = self.lines[self.unit_row.slots[upper].table], self._lent_line(upper)
-        one = self.lending[upper] & self.lending[first]
-        firsts, lines = self._values(first, one), lent[one] if one.any() else lent[:0]
-        if not one.any():
+        lends_above = self.lending[upper] & self.lending[first]
+        firsts, lines = self._values(first, lends_above), lent[lends_above] if lends_above.any() else lent[:0]
+        if not lends_above.any():
             rows[~there] = firsts[self.generator.integers(0, len(firsts), int((~there).sum()))]
             return
-        two = one & self.lending[first if second is None else second]
+        two = lends_above & self.lending[first if second is None else second]
         seconds = self.lent[first if second is None else second][two]
         places = Places.of(above, lent), Places.of(firsts, seconds)
         pool = np.vstack([firsts, seconds])

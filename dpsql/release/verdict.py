@@ -163,7 +163,7 @@ def _of_likely(judgement: Judgement, pairs: str) -> str:
 def _of_far(judgement: Judgement, words: Words = str) -> str:
     if not judgement.far:  # else the farthest of them are listed
         return ""
-    worst = max(judgement.worst, key=lambda one: abs(one.synthetic - one.measured) / one.stddev)
+    worst = max(judgement.worst, key=lambda far_cell: abs(far_cell.synthetic - far_cell.measured) / far_cell.stddev)
     cell = " and ".join(f"{words(name)} = {label}" for name, label in zip(worst.columns, worst.labels, strict=True))
     are = "cell of columns and pairs is" if judgement.far == 1 else "cells of columns and pairs are"
     return (

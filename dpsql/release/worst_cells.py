@@ -55,7 +55,7 @@ class WorstCells:
         self.cells = 0
         self._domain, self._noise = domain, GAUSSIAN if is_normal else LAPLACE
         self._far: list[Floats] = []
-        self._found: list[tuple[float, Clique, tuple[int, ...], float, float, float]] = []
+        self._worst: list[tuple[float, Clique, tuple[int, ...], float, float, float]] = []
 
     def add(self, clique: Clique, made: Floats, measured: Floats, stddev: Floats) -> None:
         """A marginal.
@@ -70,11 +70,11 @@ class WorstCells:
         far = np.divide(np.abs(made - measured), stddev, out=np.zeros(made.shape), where=stddev > 0)
         self._far.append(far[far > self._reach(_FAR)])
         for place in np.argsort(far, axis=None)[-_MOST:]:
-            cell = tuple(int(one) for one in np.unravel_index(place, made.shape))
-            known = float(measured[cell]), float(stddev[cell]), float(made[cell])
-            self._found.append((float(far[cell]), clique, cell, *known))
-        self._found.sort(key=lambda one: -one[0])
-        del self._found[_MOST:]
+            cell = tuple(int(index) for index in np.unravel_index(place, made.shape))
+            figures = float(measured[cell]), float(stddev[cell]), float(made[cell])
+            self._worst.append((float(far[cell]), clique, cell, *figures))
+        self._worst.sort(key=lambda entry: -entry[0])
+        del self._worst[_MOST:]
 
     @property
     def reach(self) -> float:
@@ -94,8 +94,10 @@ class WorstCells:
     def listed(self) -> tuple[WorstCell, ...]:
         """Those that noise does not explain, the most rows first."""
         least = self.reach
-        kept = sorted((one for one in self._found if one[0] > least), key=lambda one: -abs(one[3] - one[5]))
-        return tuple(self._shown(clique, cell, *known) for _, clique, cell, *known in kept)
+        shown_cells = sorted(
+            (worst for worst in self._worst if worst[0] > least), key=lambda worst: -abs(worst[3] - worst[5])
+        )
+        return tuple(self._shown(clique, cell, *figures) for _, clique, cell, *figures in shown_cells)
 
     def _shown(self, clique: Clique, cell: tuple[int, ...], measured: float, stddev: float, made: float) -> WorstCell:
         labels = (labels_shown(self._domain.by_name[name])[code] for name, code in zip(clique, cell, strict=True))

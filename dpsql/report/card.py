@@ -129,8 +129,10 @@ def schema() -> dict[str, Any]:
     >>> schema()["title"]
     'Release card'
     """
-    found: dict[str, Any] = json.loads(files("dpsql.report").joinpath("card_schema.json").read_text(encoding="utf-8"))
-    return found
+    parsed_schema: dict[str, Any] = json.loads(
+        files("dpsql.report").joinpath("card_schema.json").read_text(encoding="utf-8")
+    )
+    return parsed_schema
 
 
 def card_of(facts: Facts, stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,52 +150,52 @@ def card_of(facts: Facts, stated: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidArgument(f"{name} is nothing that a card states: give {', '.join(Stated.__annotations__)}")
         if value is not None and name in _KINDS and value not in _KINDS[name]:
             raise InvalidArgument(f"{name} is {value!r}: give {', '.join(_KINDS[name])}")
-    known = {name: value for name, value in stated.items() if value}
-    open_ = {*Stated.__annotations__} - {*known, "name", "description"}
+    statements = {name: value for name, value in stated.items() if value}
+    open_ = {*Stated.__annotations__} - {*statements, "name", "description"}
     entry = facts.entry
     slug = re.sub(r"[^a-z0-9]+", "-", f"{entry.source}-release-{entry.number}-{facts.at:%Y}".lower()).strip("-")
     return {
         "url_slug": slug,
         "deployment": {
-            "basic": _basic(facts, known),
+            "basic": _basic(facts, statements),
             "dp_variant": _variant(facts),
             "privacy_loss": _loss(facts),
             "deployment_model": _model(facts),
-            "implementation": _implementation(facts, known),
+            "implementation": _implementation(facts, statements),
             "administrative": {
                 "status": "Draft" if open_ else "Pending",
-                "registry_authors": list(known.get("authors", [OPEN])),
+                "registry_authors": list(statements.get("authors", [OPEN])),
                 "tier": 3,
             },
         },
     }
 
 
-def _basic(facts: Facts, known: Mapping[str, Any]) -> dict[str, Any]:
+def _basic(facts: Facts, statements: Mapping[str, Any]) -> dict[str, Any]:
     entry = facts.entry
-    curator = {"data_curator_name": known.get("curator", OPEN)}
-    if "curator_type" in known:
-        curator["data_curator_type"] = known["curator_type"]
+    curator = {"data_curator_name": statements.get("curator", OPEN)}
+    if "curator_type" in statements:
+        curator["data_curator_type"] = statements["curator_type"]
     what = f"A synthetic table of {entry.rows:,} rows and {len(entry.columns)} columns"
     if facts.tree is not None:
         what = f"Linked synthetic tables: {_rows_words(facts)}"
     made = f"{what}, drawn from differentially private counts of {', '.join(facts.rows)}."
-    found = {
-        "name": known.get("name", f"Synthetic {entry.source}, release {entry.number}"),
+    record = {
+        "name": statements.get("name", f"Synthetic {entry.source}, release {entry.number}"),
         "data_curators": [curator],
-        "description": known.get("description", made),
-        "intended_use": known.get("intended_use", OPEN),
+        "description": statements.get("description", made),
+        "intended_use": statements.get("intended_use", OPEN),
         "data_product_type": "Synthetic data",
-        "data_product_region": known.get("region", OPEN),
+        "data_product_region": statements.get("region", OPEN),
         "publication_date": f"{facts.at:%Y-%m-%d}",
     }
-    return found | ({"data_product_sector": known["sector"]} if "sector" in known else {})
+    return record | ({"data_product_sector": statements["sector"]} if "sector" in statements else {})
 
 
 def _variant(facts: Facts) -> dict[str, str]:
     entry = facts.entry
     public = ["The domains of the columns (see data_domain) are public facts that the owner declared"]
-    discovered = [one.name for one in facts.attributes if one.origin == "discovered"]
+    discovered = [attribute.name for attribute in facts.attributes if attribute.origin == "discovered"]
     if discovered:
         public[0] += f", but those of {', '.join(discovered)}, which were discovered with noise and charged"
     if entry.looked:
@@ -205,7 +207,7 @@ def _variant(facts: Facts) -> dict[str, str]:
         public.append(f"The owner read off the rows, and discloses, that every row has: {_joined(entry.looked_facts)}")
     if facts.entry.neighbours.total_is_public:
         public.append("The number of rows is public, because a neighbour has as many")
-    declared = [one for one in facts.constraints if one not in entry.looked_facts]
+    declared = [fact for fact in facts.constraints if fact not in entry.looked_facts]
     if declared:
         public.append(f"The owner declared that every row has: {_joined(declared)}")
     if facts.imposed:
@@ -231,7 +233,7 @@ def _joined(predicates: Sequence[str]) -> str:
 def _domain_words(facts: Facts) -> list[str]:
     """Each column and its domain, in words."""
     return [
-        *(f"{facts.words(one.name)} ({_values_words(one)})" for one in facts.attributes),
+        *(f"{facts.words(attribute.name)} ({_values_words(attribute)})" for attribute in facts.attributes),
         *(f"{name} (excluded: NULL in every synthetic row)" for name in facts.excluded),
         *(f"{words} (not measured, but computed in each synthetic row)" for words in facts.computed),
     ]
@@ -253,18 +255,18 @@ def _loss(facts: Facts) -> dict[str, Any]:
     below = (
         "" if facts.tree is None or entry.neighbours.whole else f", with all its rows in {', '.join([*facts.rows][1:])}"
     )
-    found: dict[str, Any] = {
+    loss: dict[str, Any] = {
         "privacy_unit": f"One row of {entry.source}{below}" if unit is None else f"All rows with the same {unit}",
         "privacy_unit_details": f"Adjacent tables differ by {entry.neighbours.words}{below}.",
     }
     if total is not None and (unit is None or entry.neighbours.whole):
         reach = facts.judgement.total_reach
-        found["number_of_privacy_units"] = (
+        loss["number_of_privacy_units"] = (
             f"About {max(0.0, total):,.0f} by noisy counts; the 95 % interval is {max(0.0, total - reach):,.0f} to "
             f"{max(0.0, total + reach):,.0f}."
         )
     parameters = {"epsilon": facts.epsilon} | ({"delta": facts.delta} if facts.delta else {})
-    return found | {
+    return loss | {
         "privacy_parameters": parameters,
         "privacy_parameters_details": " ".join(_loss_words(entry)),
     }
@@ -298,7 +300,7 @@ def _model(facts: Facts) -> dict[str, str]:
     }
 
 
-def _implementation(facts: Facts, known: Mapping[str, Any]) -> dict[str, str]:
+def _implementation(facts: Facts, statements: Mapping[str, Any]) -> dict[str, str]:
     entry = facts.entry
     measured = ", ".join(f"{number:,} of {order}" for order, number in facts.marginals.items())
     marginals = f"Marginals measured, by their number of columns: {measured}. " if measured else ""
@@ -329,7 +331,7 @@ def _implementation(facts: Facts, known: Mapping[str, Any]) -> dict[str, str]:
             f"A distribution is fitted to the noisy counts and {_rows_words(facts)} are drawn from it. That reads no "
             "private row."
         ),
-        "justification": known.get("justification", OPEN),
+        "justification": statements.get("justification", OPEN),
         "utility": str(facts.verdict),
         "additional_information": f"Release {entry.number}, key {entry.key}.",
     }
@@ -345,7 +347,7 @@ def _title(name: str) -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name.removeprefix('data_curator_')} {_words(one)}" for name, one in value.items())
+        return ", ".join(f"{name.removeprefix('data_curator_')} {_words(part)}" for name, part in value.items())
     if isinstance(value, list):
         return "; ".join(map(_words, value))
     return str(value)

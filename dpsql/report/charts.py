@@ -99,7 +99,7 @@ def as_svg(draw: Any, title: str) -> str:
 
 def shortened(label: str, longest: int = LONGEST) -> str:
     """A label that fits, on one line."""
-    plain = " ".join("".join(one if one.isprintable() else " " for one in label).split()) or "(empty)"
+    plain = " ".join("".join(character if character.isprintable() else " " for character in label).split()) or "(empty)"
     return plain if len(plain) <= longest else plain[: longest - 1] + "…"
 
 
@@ -138,10 +138,10 @@ def _heat(
     for pair in pairs:
         first, second = (place[name] for name in pair.clique)
         hidden = pair.state == "hidden"
-        known = None if pair.state in ("hidden", "likely") else pair.measured.value
+        strength = None if pair.state in ("hidden", "likely") else pair.measured.value
         if truth is not None:
-            known = truth.get(pair.clique, 0.0)
-        _square(axes, first, second, known, hidden=hidden or known is None, number=number)
+            strength = truth.get(pair.clique, 0.0)
+        _square(axes, first, second, strength, hidden=hidden or strength is None, number=number)
         _square(axes, second, first, pair.synthetic, hidden=hidden, number=number)
         if pair.state == "missed":
             _patch(axes, second, first, 0.88, fill=False, edgecolor="#d55e00", linewidth=2)

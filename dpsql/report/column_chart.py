@@ -150,14 +150,16 @@ def _upright(column: JudgedColumn, attribute: Attribute, shares: _Shares) -> Fig
     """Bars upwards in the order of the cells, those without an order after a gap."""
     number, ordered = len(column.labels), attribute.regular
     edges, units, is_density = _edges(attribute)
-    one = (edges[-1] - edges[0]) / ordered
-    shares = shares.over(np.concatenate([units, np.full(number - ordered, one if is_density else 1.0)]))
+    width_beside = (edges[-1] - edges[0]) / ordered
+    shares = shares.over(np.concatenate([units, np.full(number - ordered, width_beside if is_density else 1.0)]))
     places = np.concatenate([(edges[1:] + edges[:-1]) / 2, np.zeros(number - ordered)])
-    places[ordered:] = edges[-1] + one * (0.5 + 0.02 * ordered + np.arange(1, number - ordered + 1))
+    places[ordered:] = edges[-1] + width_beside * (0.5 + 0.02 * ordered + np.arange(1, number - ordered + 1))
     drawn = figure(_WIDE, _HIGH)
     axes = _axes(drawn)
     small = number >= _MANY
-    bars = np.append(np.diff(edges) * (1.0 if small or is_density else 0.8), np.full(number - ordered, 0.8 * one))
+    bars = np.append(
+        np.diff(edges) * (1.0 if small or is_density else 0.8), np.full(number - ordered, 0.8 * width_beside)
+    )
     if small:  # one outline, many bars would make the page large
         axes.stairs(shares.made[:ordered], edges, fill=True, color=INKS["synthetic"])
     else:
@@ -167,13 +169,13 @@ def _upright(column: JudgedColumn, attribute: Attribute, shares: _Shares) -> Fig
             "linewidth": 0.6 if is_density else 0.0,
         }
         axes.bar(places[:ordered], shares.made[:ordered], width=bars[:ordered], **style)
-    axes.bar(places[ordered:], shares.made[ordered:], color=INKS["synthetic"], width=0.8 * one)
+    axes.bar(places[ordered:], shares.made[ordered:], color=INKS["synthetic"], width=0.8 * width_beside)
     low, high = shares.middle - shares.reach, shares.middle + shares.reach
     axes.vlines(places, low, high, color=INKS["measured"], linewidth=1.0 if small else 1.6)
     axes.scatter(places, shares.middle, color=INKS["measured"], s=5 if small else 14, zorder=3)
     if shares.true is not None:
-        aside = places + (0.0 if small else 0.25 * bars)
-        axes.scatter(aside, shares.true, marker="D", color=INKS["truth"], s=4 if small else 10, zorder=4)
+        offset = places + (0.0 if small else 0.25 * bars)
+        axes.scatter(offset, shares.true, marker="D", color=INKS["truth"], s=4 if small else 10, zorder=4)
     _label_edges(axes, column, ordered, edges, places)
     top = 1.05 * float(shares.tops.max(initial=0.0)) or 1.0
     if shares.cut is not None:

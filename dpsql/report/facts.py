@@ -116,8 +116,8 @@ class Facts:
     def _unmeasured(self) -> list[tuple[str, str]]:
         """What the columns without a domain are called, each with the expression that computes it, or none."""
         if (linked := self.entry.linked) is not None:
-            parts = ((table, one) for table, columns in linked["excluded"].items() for one in columns)
-            return [(column_of_table(one[0], table), one[3]) for table, one in parts]
+            parts = ((table, column) for table, columns in linked["excluded"].items() for column in columns)
+            return [(column_of_table(column[0], table), column[3]) for table, column in parts]
         return [(attribute.name, attribute.computed_as) for attribute in self.entry.domain.excluded]
 
     @property
@@ -188,6 +188,6 @@ def counted_rows(neighbours: Neighbours) -> str:
 
 def _constraints(books: Books, entry: Entry) -> list[str]:
     if (linked := entry.linked) is None:
-        return [one.predicate for one in constraints(books, entry.source)]
+        return [constraint.predicate for constraint in constraints(books, entry.source)]
     stated = ((table, [*constraints(books, table), *rules(books, table)]) for table in tables_of(linked))
-    return [fact_of(table, one.predicate) for table, listed in stated for one in listed]
+    return [fact_of(table, constraint.predicate) for table, listed in stated for constraint in listed]

@@ -13,7 +13,7 @@ from dpsql.release.numbers import Figure, NumberFigures
 
 def figure_rows(judgement: Judgement, words: Words) -> list[tuple[str, str, str, str, str]]:
     """Of each column and figure: the column, the figure, measured, its 95 % interval, synthetic."""
-    numbers = {one.name: one for one in judgement.numbers}
+    numbers = {figures.name: figures for figures in judgement.numbers}
     rows = []
     for column in judgement.columns:
         if column.name in numbers:
@@ -24,15 +24,16 @@ def figure_rows(judgement: Judgement, words: Words) -> list[tuple[str, str, str,
 
 def in_cells(judgement: Judgement, words: Words) -> list[str]:
     """Means that depend on where inside their cells values lie, which was not measured: between which each is."""
-    wide = [one for one in judgement.numbers if one.inside and one.mean.least < one.mean.most]
+    wide = [figures for figures in judgement.numbers if figures.inside and figures.mean.least < figures.mean.most]
     return [
-        f"{words(one.name)}: {digits(one.mean.least, one.mean)} to {digits(one.mean.most, one.mean)}" for one in wide
+        f"{words(column.name)}: {digits(column.mean.least, column.mean)} to {digits(column.mean.most, column.mean)}"
+        for column in wide
     ]
 
 
-def _of_numbers(one: NumberFigures, words: Words) -> list[tuple[str, str, str, str, str]]:
-    named = (("mean", one.mean), ("spread", one.spread), ("median", one.median))
-    return [(words(one.name), name, *_shown(figure)) for name, figure in named]
+def _of_numbers(figures: NumberFigures, words: Words) -> list[tuple[str, str, str, str, str]]:
+    named = (("mean", figures.mean), ("spread", figures.spread), ("median", figures.median))
+    return [(words(figures.name), name, *_shown(figure)) for name, figure in named]
 
 
 def _shown(figure: Figure) -> tuple[str, str, str]:

@@ -155,7 +155,7 @@ def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
         "in_cells": in_cells(judgement, facts.words),
         "figures": [] if truth is None else truth.figures,
         "figures_notes": [] if truth is None else truth.notes,
-        "columns": [_column(facts, one, truth) for one in judgement.columns[:_MOST_CHARTS]],
+        "columns": [_column(facts, column, truth) for column in judgement.columns[:_MOST_CHARTS]],
         "tree": _tree(facts),
         "missed": judgement.of("missed"),
         "unmeasured": judgement.has_unjudged_pairs,
@@ -173,16 +173,16 @@ def _context(facts: Facts, truth: Truth | None) -> dict[str, Any]:
 
 def _tiles(facts: Facts) -> list[tuple[str, str]]:
     entry, judgement = facts.entry, facts.judgement
-    found = [
+    tiles = [
         (f"{sum(facts.rows.values()):,}", _rows_words(facts)),
         (f"ε = {up(facts.epsilon)}", f"δ = {up(facts.delta)}"),
     ]
     if judgement.error is not None:
-        found.append((f"{points(judgement.error)} points", "mean error of a column's shares"))
+        tiles.append((f"{points(judgement.error)} points", "mean error of a column's shares"))
     if judgement.pairs:
         number, likely = f"{judgement.reliable:,} of {len(judgement.pairs):,}", len(judgement.of("likely"))
-        found.append((number, "pairs are reliable" + (f", {likely:,} of them likely" if likely else "")))
-    return [*found, (entry.mechanism, f"mechanism, {facts.cells:,} noisy counts")]
+        tiles.append((number, "pairs are reliable" + (f", {likely:,} of them likely" if likely else "")))
+    return [*tiles, (entry.mechanism, f"mechanism, {facts.cells:,} noisy counts")]
 
 
 def _rows_words(facts: Facts) -> str:
@@ -201,17 +201,19 @@ def _tree(facts: Facts) -> dict[str, list[tuple[str, ...]]] | None:
         return "not judged" if value is None else points(value)
 
     return {
-        "tables": [(one.name, f"{rows[one.name]:,}", error(one.error), str(one.pairs)) for one in tree.tables],
+        "tables": [
+            (table.name, f"{rows[table.name]:,}", error(table.error), str(table.pairs)) for table in tree.tables
+        ],
         "links": [
             (
-                f"{one.link.child} of one {one_above(one.link)}",
-                error(one.error),
-                str(one.numbers),
-                str(one.siblings),
+                f"{link.link.child} of one {one_above(link.link)}",
+                error(link.error),
+                str(link.numbers),
+                str(link.siblings),
             )
-            for one in tree.links
+            for link in tree.links
         ],
-        "joins": [(str(one), str(one.pairs), one.answer) for one in tree.joins],
+        "joins": [(str(join), str(join.pairs), join.answer) for join in tree.joins],
     }
 
 
@@ -223,7 +225,7 @@ def guarantee_words(facts: Facts) -> list[str]:
     if linked is not None and not entry.neighbours.whole:
         with_rows = f" with all its rows in {', '.join(tables_of(linked)[1:])}"
         protected = f"single rows of {linked['root']}, each{with_rows}"
-    found = [
+    sentences = [
         f"If {entry.neighbours.change}{with_rows}, {bound(facts.epsilon, facts.delta)}. The factor is e to the power "
         f"of ε = {up(facts.epsilon)}.",
         *([] if entry.gdp != entry.rho else [excess_words(entry.budget)]),
@@ -231,13 +233,15 @@ def guarantee_words(facts: Facts) -> list[str]:
         f"The guarantee protects {protected}. Facts about the table as a whole are meant to be learnt.",
     ]
     if entry.looked:
-        found.append(
+        sentences.append(
             f"It does not cover the domains of {', '.join(entry.looked)}: the owner read them off the rows and "
             "discloses them."
         )
     if entry.looked_facts:
-        found.append(f"Nor that every row has {'; '.join(entry.looked_facts)}, which the owner read off the rows, too.")
-    return found
+        sentences.append(
+            f"Nor that every row has {'; '.join(entry.looked_facts)}, which the owner read off the rows, too."
+        )
+    return sentences
 
 
 def budget_words(facts: Facts) -> str:
@@ -260,45 +264,47 @@ def measured_words(facts: Facts) -> list[str]:
     judgement, entry = facts.judgement, facts.entry
     names = {1: "single columns", 2: "pairs"}
     kinds = [f"{n:,} of {names.get(order, f'{order} columns')}" for order, n in facts.marginals.items()]
-    found = [f"Whole marginals: {', '.join(kinds) or 'none'}; with {' and '.join(facts.noise) or 'no'} noise."]
+    sentences = [f"Whole marginals: {', '.join(kinds) or 'none'}; with {' and '.join(facts.noise) or 'no'} noise."]
     if judgement.cells:
-        found.append(f"{judgement.cells:,} single cells.")
+        sentences.append(f"{judgement.cells:,} single cells.")
     if judgement.unmeasured_columns:
         unmeasured = ", ".join(map(facts.words, judgement.unmeasured_columns))
-        found.append(f"Not measured, so not judged: {unmeasured}.")
+        sentences.append(f"Not measured, so not judged: {unmeasured}.")
     if judgement.unmeasured_pairs:
         unjudged = len(judgement.unmeasured_pairs)
-        found.append(f"{unjudged:,} pairs were not measured together, so they are not judged.")
+        sentences.append(f"{unjudged:,} pairs were not measured together, so they are not judged.")
     if judgement.implied_pairs:
-        found.append(f"{judgement.implied_pairs:,} pairs follow from others, so they were not measured.")
+        sentences.append(f"{judgement.implied_pairs:,} pairs follow from others, so they were not measured.")
     if judgement.undefined_pairs:
-        found.append(f"{judgement.undefined_pairs:,} pairs have a column of a single value, which depends on nothing.")
+        sentences.append(
+            f"{judgement.undefined_pairs:,} pairs have a column of a single value, which depends on nothing."
+        )
     if judgement.skipped_pairs:
-        found.append(f"{judgement.skipped_pairs:,} pairs were not looked at, because there are so many.")
+        sentences.append(f"{judgement.skipped_pairs:,} pairs were not looked at, because there are so many.")
     if entry.report.get("reused"):
-        found.append(f"The fit also used {entry.report['reused']} marginals of earlier releases, left out here.")
+        sentences.append(f"The fit also used {entry.report['reused']} marginals of earlier releases, left out here.")
     if facts.request.get("prior"):
-        found.append("The fit also used a public table, left out here.")
+        sentences.append("The fit also used a public table, left out here.")
     if facts.excluded:
-        found.append(f"Excluded, and NULL in every synthetic row: {', '.join(facts.excluded)}.")
+        sentences.append(f"Excluded, and NULL in every synthetic row: {', '.join(facts.excluded)}.")
     if facts.computed:
-        found.append(f"Not measured, but computed in each synthetic row: {'; '.join(facts.computed)}.")
+        sentences.append(f"Not measured, but computed in each synthetic row: {'; '.join(facts.computed)}.")
     if facts.constraints:
-        found.append(f"The owner states that every row has: {'; '.join(facts.constraints)}.")
+        sentences.append(f"The owner states that every row has: {'; '.join(facts.constraints)}.")
     if facts.imposed:
-        found.append(f"Imposed on the synthetic rows, whatever the real ones are: {'; '.join(facts.imposed)}.")
+        sentences.append(f"Imposed on the synthetic rows, whatever the real ones are: {'; '.join(facts.imposed)}.")
     if facts.entry.looked:
-        found.append(f"The owner read these domains off the rows: {', '.join(facts.entry.looked)}.")
+        sentences.append(f"The owner read these domains off the rows: {', '.join(facts.entry.looked)}.")
     for period, columns in periods_of(entry.domain).items():
         listed = ", ".join(map(facts.words, columns))
-        found.append(
+        sentences.append(
             f"By the {period}, and no finer, were measured: {listed}. Inside a {period} synthetic "
             "values are spread evenly."
         )
     unit = facts.account.unit_column
     if unit is not None:
-        found.append(f"Of each value of {unit} {counted_rows(entry.neighbours)}.")
-    return found
+        sentences.append(f"Of each value of {unit} {counted_rows(entry.neighbours)}.")
+    return sentences
 
 
 # --- columns and cells ------------------------------------------------------------------------------------------------
@@ -369,7 +375,7 @@ def _pairs(facts: Facts, truth: Truth | None) -> dict[str, Any]:
             *(() if true is None else (f"{true.get(pair.clique, math.nan):.3f}",)),
             _STATES[pair.state],
         )
-        for pair in sorted(pairs, key=lambda one: -one.surely)
+        for pair in sorted(pairs, key=lambda judged: -judged.surely)
     ]
     drawn = Markup(charts.heat_map(names, shown, true, facts.words))
     return {"heat_map": drawn, "pairs": rows[:2000], "pairs_summary": note}
@@ -381,8 +387,8 @@ def _most_tied(names: Sequence[str], pairs: Sequence[JudgedPair]) -> list[str]:
     for pair in pairs:
         for name in pair.clique:
             strongest[name] = max(strongest[name], pair.surely)
-    kept = set(sorted(names, key=lambda name: -strongest[name])[:_WIDEST])
-    return [name for name in names if name in kept]
+    widest = set(sorted(names, key=lambda name: -strongest[name])[:_WIDEST])
+    return [name for name in names if name in widest]
 
 
 def _scale() -> str:

@@ -30,12 +30,12 @@ def periods_of(domain: Iterable[Attribute]) -> dict[str, list[str]]:
     >>> periods_of([Attribute("day", "DATE", "bins", ticks=(0, 31, 59, 90))])
     {'month': ['day']}
     """
-    found: dict[str, list[str]] = {}
+    by_period: dict[str, list[str]] = {}
     for attribute in domain:
         period = _period(attribute)
         if period is not None:
-            found.setdefault(period, []).append(attribute.name)
-    return found
+            by_period.setdefault(period, []).append(attribute.name)
+    return by_period
 
 
 def _period(attribute: Attribute) -> str | None:

@@ -62,25 +62,25 @@ class PlanChart:
         """The points as a data frame: epsilon, error."""
         import pandas as pd
 
-        return pd.DataFrame([(one.epsilon, one.error) for one in self.points], columns=["epsilon", "error"])
+        return pd.DataFrame([(point.epsilon, point.error) for point in self.points], columns=["epsilon", "error"])
 
     @property
     def _is_table(self) -> bool:
-        return all(one.is_table for one in self.points)
+        return all(point.is_table for point in self.points)
 
     def __str__(self) -> str:
         what = "mean L1 of the workload" if self._is_table else "largest standard error of an answer"
         named = self.table if len(self.table) <= 40 else "the query"
         lines = [f"Predicted error of {named} against epsilon ({what})", ""]
-        known = [one.error for one in self.points if one.error is not None]
-        largest = max(known, default=0.0)
-        wide = max([7, *(len(f"{one.epsilon:g}") for one in self.points)])
+        errors = [point.error for point in self.points if point.error is not None]
+        largest = max(errors, default=0.0)
+        wide = max([7, *(len(f"{point.epsilon:g}") for point in self.points)])
         lines.append(f"{'epsilon':>{wide}}   error")
-        for one in self.points:
-            error = "?" if one.error is None else digits(one.error)
-            drawn = "" if one.error is None else bar(one.error / largest if largest else 0.0, _WIDTH)
-            note = self._note(one)
-            lines.append(f"{one.epsilon:>{wide}g}   {error:<8}  {drawn:<{_WIDTH}}  {note}".rstrip())
+        for point in self.points:
+            error = "?" if point.error is None else digits(point.error)
+            drawn = "" if point.error is None else bar(point.error / largest if largest else 0.0, _WIDTH)
+            note = self._note(point)
+            lines.append(f"{point.epsilon:>{wide}g}   {error:<8}  {drawn:<{_WIDTH}}  {note}".rstrip())
         lines += ["", f"About {self.rows:,} rows are assumed (assume_rows). A rough guide, free."]
         return "\n".join(lines)
 
@@ -118,10 +118,10 @@ class PlanChart:
     def _drawn(self, inks: dict[str, str]) -> Figure:
         figure = charts.figure(5.6, 3.2)
         axes: Any = figure.subplots()
-        known = [one for one in self.points if one.error is not None]
-        axes.plot([one.epsilon for one in known], [one.error for one in known], "o-", color=inks["line"])
+        points = [point for point in self.points if point.error is not None]
+        axes.plot([point.epsilon for point in points], [point.error for point in points], "o-", color=inks["line"])
         axes.set_xscale("log")
-        axes.set_xticks([one.epsilon for one in self.points], [f"{one.epsilon:g}" for one in self.points])
+        axes.set_xticks([point.epsilon for point in self.points], [f"{point.epsilon:g}" for point in self.points])
         axes.minorticks_off()
         axes.set_ylim(bottom=0)
         what = "mean L1 error" if self._is_table else "largest standard error"
@@ -153,12 +153,12 @@ def check_epsilons(epsilons: Sequence[float]) -> list[float]:
         InvalidArgument: there are none, too many, or one is no positive number.
     """
     try:
-        found = sorted({float(one) for one in epsilons})
+        distinct = sorted({float(epsilon) for epsilon in epsilons})
     except (TypeError, ValueError):
         raise InvalidArgument(f"epsilons is {epsilons!r}: give numbers, such as [0.1, 1.0, 3.0]") from None
-    if not 0 < len(found) <= _MOST or not all(0 < one < math.inf for one in found):
+    if not 0 < len(distinct) <= _MOST or not all(0 < epsilon < math.inf for epsilon in distinct):
         raise InvalidArgument(f"epsilons is {epsilons!r}: give 1 to {_MOST} positive numbers, such as [0.1, 1.0, 3.0]")
-    return found
+    return distinct
 
 
 def digits(error: float) -> str:

@@ -52,27 +52,27 @@ class ExpectedError:
 
 def expected_errors(rows: Iterable[dict[str, Any]]) -> list[ExpectedError]:
     """The errors in the rows of `dp_plan`, by the names of its columns; of marginals that are measured or predicted."""
-    found: dict[tuple[str, ...], ExpectedError] = {}
+    by_marginal: dict[tuple[str, ...], ExpectedError] = {}
     for row in rows:
         marginal, predicted, noise = tuple(map(str, row["marginal"])), row["predicted_l1"], row["noise_l1"]
         if not marginal or marginal[0].startswith("("):  # the number of rows, and remarks
             continue
-        known = [one for one in (predicted, noise) if one is not None and one == one]
-        one = ExpectedError(
-            marginal, float(known[0]) if known else None, bool(known) and known[0] is predicted, row["note"]
+        errors = [error for error in (predicted, noise) if error is not None and error == error]
+        expected = ExpectedError(
+            marginal, float(errors[0]) if errors else None, bool(errors) and errors[0] is predicted, row["note"]
         )
-        before = found.get(marginal)
-        if before is None or (one.error is not None and not before.is_predicted):
-            found[marginal] = one
-    return list(found.values())
+        before = by_marginal.get(marginal)
+        if before is None or (expected.error is not None and not before.is_predicted):
+            by_marginal[marginal] = expected
+    return list(by_marginal.values())
 
 
 def of_size(errors: Sequence[ExpectedError]) -> dict[str, list[ExpectedError]]:
     """Those that have an error, by how many columns they have, the largest first."""
     groups: dict[str, list[ExpectedError]] = {}
-    known = [one for one in errors if one.error is not None]
-    for one in sorted(known, key=lambda one: (len(one.marginal), -(one.error or 0.0))):
-        groups.setdefault(_SIZES.get(len(one.marginal), f"{len(one.marginal)} columns"), []).append(one)
+    with_error = [error for error in errors if error.error is not None]
+    for error in sorted(with_error, key=lambda error: (len(error.marginal), -(error.error or 0.0))):
+        groups.setdefault(_SIZES.get(len(error.marginal), f"{len(error.marginal)} columns"), []).append(error)
     return groups
 
 
@@ -81,11 +81,11 @@ def error_lines(errors: Sequence[ExpectedError], epsilon: float) -> list[str]:
     lines = [f"Expected error at epsilon {epsilon:g}, as a fraction of the rows (L1)"]
     for size, group in of_size(errors).items():
         shown = group[:_LINES]
-        largest = max(one.error or 0.0 for one in shown)
-        what = "predicted" if all(one.is_predicted for one in shown) else "noise of the counts"
-        wide = max(len(one.label) for one in shown)
+        largest = max(error.error or 0.0 for error in shown)
+        what = "predicted" if all(error.is_predicted for error in shown) else "noise of the counts"
+        wide = max(len(error.label) for error in shown)
         lines += ["", f"{size} ({what})"]
-        lines += [f"  {one.label:<{wide}}  {_barred(one.error or 0.0, largest)}" for one in shown]
+        lines += [f"  {error.label:<{wide}}  {_barred(error.error or 0.0, largest)}" for error in shown]
         if len(group) > _LINES:
             rest = digits(group[_LINES].error or 0.0)
             lines.append(f"  and {len(group) - _LINES:,} more, at most {rest} each")
@@ -129,11 +129,11 @@ def _drawn(groups: dict[str, list[ExpectedError]], epsilon: float) -> Figure:
     figure = charts.figure(6.4, 0.6 + 0.24 * sum(heights))
     rows: Any = figure.subplots(len(groups), 1, height_ratios=heights, squeeze=False)
     for axes, (size, group) in zip(rows[:, 0], groups.items(), strict=True):
-        predicted = all(one.is_predicted for one in group)
+        predicted = all(error.is_predicted for error in group)
         color = _INKS["predicted" if predicted else "noise"]
-        values = [one.error or 0.0 for one in group]
+        values = [error.error or 0.0 for error in group]
         axes.barh(range(len(group)), values, color=color, height=0.7)
-        axes.set_yticks(range(len(group)), [one.label for one in group])
+        axes.set_yticks(range(len(group)), [error.label for error in group])
         axes.invert_yaxis()
         axes.set_xlim(0, 1.15 * max(values) or 1)
         for place, value in enumerate(values):

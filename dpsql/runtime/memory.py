@@ -30,11 +30,11 @@ def parse_size(text: str) -> int:
     Raises:
         InvalidArgument: not a size.
     """
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    match = _SIZE.fullmatch(text)
+    if match is None:
         raise InvalidArgument(f"memory is {text!r}: give a size such as '4GB' or '500MB'")
-    units = _BINARY if found[3] else _UNITS
-    return int(Fraction(found[1]) * units[found[2].lower()])
+    units = _BINARY if match[3] else _UNITS
+    return int(Fraction(match[1]) * units[match[2].lower()])
 
 
 def machine_memory() -> int:

@@ -210,8 +210,8 @@ def _calls(tree: Any, described: list[str], places: Places) -> Iterator[str]:
 
 def _kind(node: dict[str, Any]) -> None:
     """Refuse a part of a statement that is not in the list, such as a DELETE in a WITH."""
-    kind, known = (node["class"], EXPRESSIONS) if "class" in node else (node.get("type"), PARTS)
-    if isinstance(kind, str) and kind not in known:
+    kind, allowed_kinds = (node["class"], EXPRESSIONS) if "class" in node else (node.get("type"), PARTS)
+    if isinstance(kind, str) and kind not in allowed_kinds:
         raise NotAllowed(f"only SELECT is served: {kind.removesuffix('_NODE').replace('_', ' ')} may not be in it")
 
 
@@ -238,8 +238,8 @@ def _constant(name: str, arguments: list[Any]) -> None:
 def _table_function(function: dict[str, Any]) -> str:
     name = str(function.get("function_name", "")).lower()
     place = (function.get("catalog") or "", function.get("schema") or "")
-    known = TABLE_FUNCTIONS if place == ("", "") else PG_TABLE_FUNCTIONS if place == ("", "pgx") else ()
-    if function.get("class") != "FUNCTION" or name not in known:
+    functions = TABLE_FUNCTIONS if place == ("", "") else PG_TABLE_FUNCTIONS if place == ("", "pgx") else ()
+    if function.get("class") != "FUNCTION" or name not in functions:
         raise NotAllowed(f"{function.get('function_name')} may not be called")
     return name
 
@@ -248,12 +248,12 @@ def _table(node: dict[str, Any], places: Places) -> None:
     name, schema = str(node.get("table_name", "")), str(node.get("schema_name") or "").lower()
     catalog = str(node.get("catalog_name") or "").lower()
     if catalog not in ("", "memory") or (schema, name.lower()) not in places:
-        _known(catalog, schema, name, frozenset(own for own, _ in places))
+        _check_readable(catalog, schema, name, frozenset(own for own, _ in places))
     if node.get("at_clause"):
         raise NotAllowed(f"{name} has no earlier versions")
 
 
-def _known(catalog: str, schema: str, name: str, shown: frozenset[str] = frozenset()) -> None:
+def _check_readable(catalog: str, schema: str, name: str, shown: frozenset[str] = frozenset()) -> None:
     """Refuse what is not in the schemas that may be read, DuckDB's own views in them, and names of files."""
     if catalog not in ("", "memory") or schema not in SCHEMAS | shown:
         raise NotAllowed(f"{'.'.join(filter(None, (catalog, schema, name)))} may not be read")
@@ -276,7 +276,7 @@ def _shown(node: dict[str, Any], places: Places) -> None:
     if any(place) or (node.get("show_type") not in _SHOWN and not listed) or (listed and name != '"tables"'):
         raise NotAllowed("of SHOW, SHOW TABLES and DESCRIBE are served")
     if name and not listed:
-        _known("", "", name)
+        _check_readable("", "", name)
 
 
 def _function(node: dict[str, Any]) -> None:

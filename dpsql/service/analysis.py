@@ -99,7 +99,7 @@ class Analysis:
         self._schemas: dict[str, dict[str, str]] = {}
         self._protected: protected_names.Protected = {}
         self._served = calls.hello()
-        functions = [WhoAmI(), *(Forwarded(self.callers, told) for told in self._served)]
+        functions = [WhoAmI(), *(Forwarded(self.callers, served) for served in self._served)]
 
         def register(handle: Any) -> None:
             self._connections = Connections(handle, _STREAMS)
@@ -144,7 +144,7 @@ class Analysis:
                 self._protected = shown.protected
             wanted = _by_schema(shown.tables)
             for schema in {*self._schemas, *wanted}:
-                versions = {name: str(told["version"]) for name, told in wanted.get(schema, {}).items()}
+                versions = {name: str(table["version"]) for name, table in wanted.get(schema, {}).items()}
                 if versions != self._schemas.get(schema, {}):
                     self._change(user, schema, wanted.get(schema, {}))
                     self._schemas[schema] = versions
@@ -170,11 +170,11 @@ class Analysis:
                 self._connection.execute(keys.FORGET, [schema])
             for name in set(before) - set(tables):
                 self._connection.execute(f"DROP TABLE IF EXISTS {home}.{quote(own_name(name, schema))}")
-            for name, told in tables.items():
-                if before.get(name) != told["version"]:
-                    self._fetch(user, name, told, f"{home}.{quote(own_name(name, schema))}", is_plain=name in plain)
+            for name, table in tables.items():
+                if before.get(name) != table["version"]:
+                    self._fetch(user, name, table, f"{home}.{quote(own_name(name, schema))}", is_plain=name in plain)
             if schema:
-                own = {own_name(name, schema): told for name, told in tables.items()}
+                own = {own_name(name, schema): table for name, table in tables.items()}
                 oids = dict(self._connection.execute(OIDS, [schema]).fetchall())
                 for row in keys.rows(schema, own, oids):
                     self._connection.execute(keys.INSERT, row)
@@ -186,18 +186,18 @@ class Analysis:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _fetch(self, user: Login, name: str, told: Mapping[str, Any], table: str, *, is_plain: bool) -> None:
-        columns = [(column, kind) for column, kind in told["columns"]]
-        with self._calls.read(user, name, told["version"]) as rows:
+    def _fetch(self, user: Login, name: str, published: Mapping[str, Any], table: str, *, is_plain: bool) -> None:
+        columns = [(column, kind) for column, kind in published["columns"]]
+        with self._calls.read(user, name, published["version"]) as rows:
             try:
                 self._create(table, arrow.as_texts(columns) if is_plain else columns, rows, is_checked=not is_plain)
             except (duckdb.ConversionException, duckdb.InvalidInputException):
                 if is_plain:
                     raise
                 raise _Unreadable(name) from None
-        for column in keys.not_null(told):
+        for column in keys.not_null(published):
             self._connection.execute(f"ALTER TABLE {table} ALTER {quote(column)} SET NOT NULL")
-        comment = str(told["comment"]).replace("'", "''")
+        comment = str(published["comment"]).replace("'", "''")
         self._connection.execute(f"COMMENT ON TABLE {table} IS '{comment}'")
 
     # --- rows that were fetched for a statement ---------------------------------------------------------------------
@@ -231,10 +231,10 @@ class Analysis:
 
 def _by_schema(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """The tables that users are shown by their schemas."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for name, told in tables.items():
-        found.setdefault(told["schema"], {})[name] = told
-    return found
+    by_schema: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for name, table in tables.items():
+        by_schema.setdefault(table["schema"], {})[name] = table
+    return by_schema
 
 
 class Analyses:
@@ -250,24 +250,24 @@ class Analyses:
     def __init__(self, calls: Calls, options: Options, catalogue: int, meaning: Sequence[str] = ()) -> None:
         self._calls, self._options, self._catalogue, self._meaning = calls, options, catalogue, meaning
         self._lock = threading.Lock()
-        self._known: dict[frozenset[tuple[str, str]], Analysis] = {}
+        self._analyses: dict[frozenset[tuple[str, str]], Analysis] = {}
 
     def of(self, user: Login, shown: Shown) -> Analysis:
         """The one of a user, with what they are shown; `left` gives it back."""
         with self._lock:
             self._forget()
-            found = self._known.get(shown.audiences)
-            if found is None:
-                found = self._known[shown.audiences] = Analysis(
+            analysis = self._analyses.get(shown.audiences)
+            if analysis is None:
+                analysis = self._analyses[shown.audiences] = Analysis(
                     self._calls, self._options, self._catalogue, self._meaning
                 )
-            found.sessions += 1
+            analysis.sessions += 1
         try:
-            found.refresh(user, shown)
+            analysis.refresh(user, shown)
         except BaseException:
-            self.left(found)
+            self.left(analysis)
             raise
-        return found
+        return analysis
 
     def left(self, analysis: Analysis) -> None:
         """A session of it has ended."""
@@ -277,7 +277,7 @@ class Analyses:
 
     def _forget(self) -> None:
         """Close those that nobody has come back to: their tables take memory."""
-        for tables, one in list(self._known.items()):
-            if not one.sessions and time.monotonic() - one.left > _KEPT_SECONDS:
-                del self._known[tables]
-                one.close()
+        for tables, analysis in list(self._analyses.items()):
+            if not analysis.sessions and time.monotonic() - analysis.left > _KEPT_SECONDS:
+                del self._analyses[tables]
+                analysis.close()

@@ -19,7 +19,7 @@ from .analysis import Analyses
 from .audit import Audit, NotAudited, reason
 from .calls import Calls, Login, Shown
 from .directory import Columns
-from .forwarded import Asked
+from .forwarded import StatementCall
 from .options import Options
 from .pgwire.zones import UTC, Zone
 from .protected_names import RowsNotServed, bare, missing_table
@@ -63,7 +63,7 @@ class Execution:
     slot: Slot
     columns: Columns
     batches: Iterator[Any]
-    keys: list[Asked] = field(default_factory=list)
+    keys: list[StatementCall] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
 
     def next(self) -> Any:
@@ -126,8 +126,8 @@ class Analyst:
         self.zone = UTC
         self._idle: list[Slot] = []
         self._all: list[Slot] = []
-        self._tables: dict[Asked, str] = {}
-        self._bound: dict[Asked, Columns] = {}
+        self._tables: dict[StatementCall, str] = {}
+        self._bound: dict[StatementCall, Columns] = {}
         self._failure: DpsqlError | None = None
         self._lock = threading.Lock()
         self._running: Stoppable | None = None
@@ -136,21 +136,19 @@ class Analyst:
 
     # --- Caller: DuckDB binds dp_* functions ------------------------------------------------------------------------
 
-    def columns_of(self, asked: Asked) -> Columns:
+    def columns_of(self, call: StatementCall) -> Columns:
         """See `Caller.columns_of`."""
-        if asked not in self._bound:
+        if call not in self._bound:
             try:
-                self._bound[asked] = self._shared.calls.bind(
-                    self.login, asked.function, asked.arguments, self._ends_now
-                )
+                self._bound[call] = self._shared.calls.bind(self.login, call.function, call.arguments, self._ends_now)
             except DpsqlError as error:
                 self._failure = error
                 raise
-        return self._bound[asked]
+        return self._bound[call]
 
-    def table_of(self, asked: Asked) -> str:
+    def table_of(self, call: StatementCall) -> str:
         """See `Caller.table_of`."""
-        return self._tables[asked]
+        return self._tables[call]
 
     # --- statements -------------------------------------------------------------------------------------------------
 
@@ -219,8 +217,8 @@ class Analyst:
                 return execution
             with self._bounding(slot):
                 execution.columns = _described(slot, checked, parameters)
-            for asked in list(self._bound) if checked.calls else ():
-                self._fetch(execution, asked)
+            for call in list(self._bound) if checked.calls else ():
+                self._fetch(execution, call)
             query = shape(f"({checked.sql}\n)", execution.columns)
             with self.working(slot):
                 slot.cursor.execute(_READ_ONLY)
@@ -242,18 +240,18 @@ class Analyst:
             cursor.execute(shape("(SELECT unnest($1::VARCHAR[]))", execution.columns), [lines])
             execution.batches = iter(arrow.reader(cursor))
 
-    def _fetch(self, execution: Execution, asked: Asked) -> None:
+    def _fetch(self, execution: Execution, call: StatementCall) -> None:
         calls = self._shared.calls
-        with calls.rows(self.login, asked.function, asked.arguments, self._cancelled.is_set, self.notice) as (
-            told,
+        with calls.rows(self.login, call.function, call.arguments, self._cancelled.is_set, self.notice) as (
+            columns,
             rows,
         ):
-            if told != self._bound[asked]:
+            if columns != self._bound[call]:
                 raise DpsqlError("the columns changed since the statement was read: run it again")
-            table = self._analysis.keep(told, rows)
+            table = self._analysis.keep(columns, rows)
         execution.tables.append(table)
-        execution.keys.append(asked)
-        self._tables[asked] = table
+        execution.keys.append(call)
+        self._tables[call] = table
 
     @contextmanager
     def _bounding(self, slot: Slot) -> Iterator[None]:
@@ -364,8 +362,8 @@ class Analyst:
         with suppress(duckdb.Error):  # where none was begun
             execution.slot.cursor.execute("ROLLBACK")
         self._idle.append(execution.slot)
-        for asked in execution.keys:
-            self._tables.pop(asked, None)
+        for call in execution.keys:
+            self._tables.pop(call, None)
         for table in execution.tables:
             self._analysis.drop(table)
         execution.tables.clear()

@@ -74,20 +74,20 @@ def empty(columns: Columns) -> str:
 def unique(columns: Columns) -> Columns:
     """Columns of a table must have different names."""
     seen: dict[str, int] = {}
-    found = []
+    unique_columns = []
     for name, kind in columns:
         seen[name.lower()] = again = seen.get(name.lower(), -1) + 1
-        found.append((f"{name}_{again}" if again else name, kind))
-    return found
+        unique_columns.append((f"{name}_{again}" if again else name, kind))
+    return unique_columns
 
 
 def described(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Any = None) -> Columns:
     """The columns of a query, which is bound and not run."""
     try:
-        found = cursor.execute(f"DESCRIBE {query}", parameters)
+        answer = cursor.execute(f"DESCRIBE {query}", parameters)
     except duckdb.ParserException:  # DuckDB 1.5 describes no DESCRIBE
-        found = cursor.execute(f"DESCRIBE FROM ({query}\n)", parameters)
-    return [(row[0], row[1]) for row in found.fetchall()]
+        answer = cursor.execute(f"DESCRIBE FROM ({query}\n)", parameters)
+    return [(row[0], row[1]) for row in answer.fetchall()]
 
 
 def reader(cursor: duckdb.DuckDBPyConnection, rows: int = 65_536) -> Any:

@@ -36,14 +36,14 @@ def reason(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:_LONG_REASON]
 
 
-def said(request: Mapping[str, Any]) -> dict[str, Any]:
+def stated_call(request: Mapping[str, Any]) -> dict[str, Any]:
     """Of a call of a dp_* function, what the audit says."""
     return {name: request.get(name, "") for name in ("user", "function", "arguments")}
 
 
 def refused(request: Mapping[str, Any]) -> dict[str, Any]:
     """The same of a call whose arguments nothing has looked at yet: what is long is cut."""
-    whole = said(request)
+    whole = stated_call(request)
     arguments = whole["arguments"] if isinstance(whole["arguments"], Mapping) else {}
     first = list(arguments.items())[:_MOST_ARGUMENTS]
     cut = {str(name)[:_LONG_NAME]: _cut(value) for name, value in first}

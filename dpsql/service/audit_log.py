@@ -211,8 +211,8 @@ def events(database: str | Path, *, user: str | None = None, process: str | None
         InvalidArgument: there is no such process, or no audit log.
         AuditError: a line cannot be read.
     """
-    for one in _asked(process):
-        for path, place, line in _lines(_there(database), one):
+    for chain in _processes(process):
+        for path, place, line in _lines(_there(database), chain):
             if line is None:
                 raise AuditError(f"line {place} of {path} cannot be read: see `dpsql audit verify`")
             if user is None or line.get("user") == user:
@@ -257,15 +257,15 @@ def heads(database: str | Path) -> dict[str, tuple[int, str]]:
     Raises:
         InvalidArgument: there is no audit log.
     """
-    found = {}
+    newest_lines = {}
     for process in PROCESSES:
         newest = (0, _FIRST)
         for _, _, line in _lines(_there(database), process):
             if line is not None and isinstance(line.get("number"), int):
                 newest = line["number"], str(line.get("hash"))
         if newest[0]:
-            found[process] = newest
-    return found
+            newest_lines[process] = newest
+    return newest_lines
 
 
 def _lines(folder: Path, process: str) -> Iterator[tuple[Path, int, dict[str, Any] | None]]:
@@ -293,7 +293,7 @@ def _there(database: str | Path) -> Path:
     return folder
 
 
-def _asked(process: str | None) -> tuple[str, ...]:
+def _processes(process: str | None) -> tuple[str, ...]:
     if process is None:
         return PROCESSES
     if process not in PROCESSES:
@@ -307,12 +307,12 @@ def _short(value: object) -> object:
         if len(value) <= LONG_TEXT:
             return value
         digest = hashlib.sha256(value.encode(errors="replace")).hexdigest()
-        kept = f"{value[: LONG_TEXT // 2]} … {value[-LONG_TEXT // 4 :]}"
-        return f"{kept} (of {len(value)} characters with SHA-256 {digest})"
+        beginning = f"{value[: LONG_TEXT // 2]} … {value[-LONG_TEXT // 4 :]}"
+        return f"{beginning} (of {len(value)} characters with SHA-256 {digest})"
     if isinstance(value, dict):
-        return {str(name): _short(one) for name, one in list(value.items())[:50]}
+        return {str(name): _short(part) for name, part in list(value.items())[:50]}
     if isinstance(value, (list, tuple)):
-        return [_short(one) for one in value[:20]]
+        return [_short(part) for part in value[:20]]
     return value if value is None or isinstance(value, (bool, int, float)) else _short(str(value))
 
 

@@ -36,8 +36,8 @@ def table(events: Iterable[Event], *, charges: bool = False, width: int | None =
         charges: only calls that charge, if they were not answered before.
         width: of the terminal, into which questions and decisions are cut; None where nobody looks.
     """
-    known = sorted(events, key=lambda one: str(one.get("time")))
-    pairs = zip(known, _ends(known), strict=True)
+    ordered = sorted(events, key=lambda logged: str(logged.get("time")))
+    pairs = zip(ordered, _ends(ordered), strict=True)
     rows = [row for event, end in pairs if (row := _row(event, end, charges=charges))]
     return plain_table(COLUMNS, rows if width is None else _fitted(rows, width), "nothing was asked")
 
@@ -89,18 +89,18 @@ def _row(event: Event, end: Event, *, charges: bool) -> tuple[object, ...] | Non
         return (*head, _short(str(event.get("statement", ""))), None, _short(f"refused: {event.get('reason')}"))
     if kind in _NOT_ASKED:
         return None
-    asked = (
+    request_text = (
         _command(str(event["request"])) if "request" in event else str(event.get("reason", event.get("address", "")))
     )
-    return (*head, _short(asked), None, kind)
+    return (*head, _short(request_text), None, kind)
 
 
 def _command(request: str) -> str:
     """What the owner did, as a call: limit(alice, visits, 1.0)."""
     try:
-        known = json.loads(request)
-        given = known["arguments"].values()
-        return f"{known['method']}({', '.join(str(value) for value in given)})"
+        fields = json.loads(request)
+        given = fields["arguments"].values()
+        return f"{fields['method']}({', '.join(str(value) for value in given)})"
     except (ValueError, KeyError, TypeError, AttributeError):  # a log of before
         return request
 

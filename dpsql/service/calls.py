@@ -102,7 +102,7 @@ class Shown:
     def without_growth(self, before: Shown) -> Shown:
         """The same without the protected tables that were not there before: others share that catalogue."""
         return replace(
-            self, protected={name: told for name, told in self.protected.items() if name in before.protected}
+            self, protected={name: table for name, table in self.protected.items() if name in before.protected}
         )
 
 
@@ -118,13 +118,13 @@ class Calls:
 
     def hello(self) -> list[dict[str, Any]]:
         """The functions that are served."""
-        found: list[dict[str, Any]] = self._answer({"call": "hello"})["functions"]
-        return found
+        functions: list[dict[str, Any]] = self._answer({"call": "hello"})["functions"]
+        return functions
 
     def status(self) -> dict[str, Any]:
         """Who waits, and what is left of each table's budget."""
-        found: dict[str, Any] = self._answer({"call": "status"})
-        return found
+        status: dict[str, Any] = self._answer({"call": "status"})
+        return status
 
     def pulse(self, cancelled: Callable[[], bool] = _never) -> str:
         """The password with which the heartbeat logs in."""
@@ -150,8 +150,8 @@ class Calls:
         Raises:
             Refused: there is no such user, or they were revoked.
         """
-        found = self._answer({"call": "published", **user.credentials})
-        return Shown(found["role"], {table["name"]: table for table in found["tables"]}, found["protected"])
+        answer = self._answer({"call": "published", **user.credentials})
+        return Shown(answer["role"], {table["name"]: table for table in answer["tables"]}, answer["protected"])
 
     def shown_now(self, user: Login) -> Shown | None:
         """The same; None where there is no such user any more."""
@@ -232,8 +232,8 @@ class Exchange:
         Raises:
             Refused: the password is wrong.
         """
-        found = self.answer.reply(message)
-        return str(found["proof"]), str(found["token"])
+        answer = self.answer.reply(message)
+        return str(answer["proof"]), str(answer["token"])
 
 
 class _Answer(io.RawIOBase):

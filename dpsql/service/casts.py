@@ -13,14 +13,14 @@ _BARE: Final = frozenset({"text", "parameter"})
 """What is cast without parentheses, as a literal of a type is."""
 
 
-def postfixed(found: list[Token]) -> list[Token]:
+def postfixed(sql_tokens: list[Token]) -> list[Token]:
     """The tokens with `CAST(x AS t)` as `((x)::t)`, in time that is in proportion to their number."""
     done: list[Token] = []
     outer: list[
         tuple[int, int] | None
     ] = []  # of each open parenthesis of a CAST that is being read: CAST's place, its own
     last = before = -1
-    for kind, text in found:
+    for kind, text in sql_tokens:
         if kind == "space":
             done.append((kind, text))
             continue

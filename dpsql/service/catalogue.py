@@ -306,22 +306,22 @@ def _whole(connection: duckdb.DuckDBPyConnection, text: str, columns: Mapping[st
         if column not in ours:
             shown.append(f"NULL::{kind} AS {quote(column)}")
         else:
-            kept = kind == "BIGINT" or kind.endswith("[]")
-            shown.append(quote(column) if kept else f"CAST({quote(column)} AS {kind}) AS {quote(column)}")
+            same_type = kind == "BIGINT" or kind.endswith("[]")
+            shown.append(quote(column) if same_type else f"CAST({quote(column)} AS {kind}) AS {quote(column)}")
     shown += [quote(column) for column in ours if column not in columns]
     return f"SELECT {', '.join(shown)} FROM ({text}) v"
 
 
 def _functions(served: Sequence[Mapping[str, Any]]) -> str:
     """The rows of `pg_proc`."""
-    parameters = {one["name"]: one["parameters"] for one in served}
+    parameters = {function["name"]: function["parameters"] for function in served}
     rows = []
     for number, (name, arguments, comment) in enumerate(_SPOKEN):
-        told = parameters[name]
-        types = " ".join(str(pgtypes.pg_type(one["type"]).oid) for one in told)
-        names = ", ".join(f"'{one['name']}'" for one in told)
+        own = parameters[name]
+        types = " ".join(str(pgtypes.pg_type(parameter["type"]).oid) for parameter in own)
+        names = ", ".join(f"'{parameter['name']}'" for parameter in own)
         rows.append(
-            f"({9000 + number}, '{name}', '{arguments}', '{comment}', {len(told)}::SMALLINT, '{types}', "
+            f"({9000 + number}, '{name}', '{arguments}', '{comment}', {len(own)}::SMALLINT, '{types}', "
             f"[{names}]::VARCHAR[])"
         )
     return ", ".join(rows)

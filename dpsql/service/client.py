@@ -97,9 +97,9 @@ class Client:
         names = [f"c{number}" for number in range(len(columns))]
         shown = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in names)
         texts = f"SELECT {shown} FROM ({query}\n) AS q({', '.join(names)})"  # noqa: S608 - the service checks it
-        return self._kept(columns, texts, params)
+        return self._stored(columns, texts, params)
 
-    def _kept(
+    def _stored(
         self, columns: list[tuple[str, str]], texts: str, params: Sequence[object] | None
     ) -> duckdb.DuckDBPyRelation:
         """A table in this process, of rows that are asked for as texts."""
@@ -123,8 +123,8 @@ class Client:
 
     def _rows(self, query: str, params: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
         with _own_errors():
-            found: list[tuple[Any, ...]] = self.connection.execute(query, params).fetchall()
-            return found
+            rows: list[tuple[Any, ...]] = self.connection.execute(query, params).fetchall()
+            return rows
 
     def query(
         self,
@@ -205,8 +205,8 @@ def _named(**arguments: object) -> str:
 
 
 def _frame(relation: duckdb.DuckDBPyRelation) -> pd.DataFrame:
-    found: pd.DataFrame = relation.df()
-    return found
+    frame: pd.DataFrame = relation.df()
+    return frame
 
 
 def _printed(text: str) -> None:
@@ -235,5 +235,5 @@ class _own_errors:
         import psycopg
 
         if isinstance(error, psycopg.Error):
-            found = _KINDS.get(error.sqlstate or "", DpsqlError)
-            raise (found() if found is Interrupted else found(str(error).strip())) from None
+            error_class = _KINDS.get(error.sqlstate or "", DpsqlError)
+            raise (error_class() if error_class is Interrupted else error_class(str(error).strip())) from None

@@ -70,7 +70,7 @@ class Macros:
     def __init__(self, texts: Iterable[str], schemas: frozenset[str], parser: duckdb.DuckDBPyConnection) -> None:
         self._schemas, self._parser = schemas, parser
         self._lock = threading.RLock()
-        self._known: dict[tuple[bool, str], Written] = {}
+        self._macros: dict[tuple[bool, str], Written] = {}
         self._forms: dict[tuple[bool, str], list[_Form]] = {}
         for text in texts:
             self._forms[True, text.partition("(")[0]] = list(_forms(text))
@@ -81,21 +81,23 @@ class Macros:
         """What is written for a call of a function; the call alone, where it is no macro."""
         key = (ours, name)
         with self._lock:
-            if key not in self._known:
-                self._known[key] = Written()  # what calls itself is another of its name, or none that runs
+            if key not in self._macros:
+                self._macros[key] = Written()  # what calls itself is another of its name, or none that runs
                 try:
-                    self._known[key] = self._looked_up(key)
+                    self._macros[key] = self._looked_up(key)
                 except BaseException:  # such as too little memory: the next one looks again
-                    del self._known[key]
+                    del self._macros[key]
                     raise
-            return self._known[key]
+            return self._macros[key]
 
     def _looked_up(self, key: tuple[bool, str]) -> Written:
         most = Written()
         for parameters, text in self._forms.get(key, ()):
             tree = self._tree(text)
             nodes = list(self._expressions(tree))
-            of = [sum(many for node, many in nodes if node.get("column_names") == [one]) for one in parameters]
+            of = [
+                sum(many for node, many in nodes if node.get("column_names") == [parameter]) for parameter in parameters
+            ]
             size = sum(many for _, many in nodes)
             least = 2 if size >= _VIEW else 1  # queries in one another take more than their number
             lambdas = max(most.lambdas, self.lambdas(tree))

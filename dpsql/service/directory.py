@@ -31,7 +31,7 @@ class Credential:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownUser:
     """A user who may do something.
 
     Attributes:
@@ -93,7 +93,7 @@ class Published(Protocol):
 class Directory(Protocol):
     """The users of a service. The keeper asks it at each call, so that who was revoked is refused at once."""
 
-    def find(self, user: str) -> Known | None:
+    def find(self, user: str) -> KnownUser | None:
         """A user as they are now; None if there is none of that name, or they were revoked."""
 
     def nobody(self, user: str) -> Credential:

@@ -90,17 +90,17 @@ class LoggingIn(Exchange):
         noted: Callable[[LoggingIn], None],
     ) -> None:
         super().__init__(ends, number, worker, request, silence)
-        self._said, self._noted = bytearray(), noted
+        self._first_bytes, self._noted = bytearray(), noted
 
     def _take(self, data: bytes) -> None:
-        self._said += data
-        if len(self._said) > _LONGEST:
+        self._first_bytes += data
+        if len(self._first_bytes) > _LONGEST:
             self._hear_end()
 
     def _hear_end(self) -> None:
-        if self._said:
-            self.session = session_of(bytes(self._said))
+        if self._first_bytes:
+            self.session = session_of(bytes(self._first_bytes))
             if self.session is not None:
                 self._noted(self)
-            super()._take(bytes(self._said))
+            super()._take(bytes(self._first_bytes))
         super()._hear_end()

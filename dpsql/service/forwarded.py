@@ -16,7 +16,7 @@ from .directory import Columns
 
 
 @dataclass(frozen=True)
-class Asked:
+class StatementCall:
     """A call as a statement made it.
 
     Attributes:
@@ -30,7 +30,7 @@ class Asked:
     key: str
 
     @classmethod
-    def of(cls, call: Call) -> Asked:
+    def of(cls, call: Call) -> StatementCall:
         """Of a call that DuckDB bound."""
         given = {name: _plain(value) for name, value in call.arguments.items() if value is not None}
         return cls(call.function, given, json.dumps([call.function, given], sort_keys=True, default=str))
@@ -43,10 +43,10 @@ def _plain(value: Any) -> object:
 class Caller(Protocol):
     """A session, for the calls of the statement that it runs now."""
 
-    def columns_of(self, asked: Asked) -> Columns:
+    def columns_of(self, call: StatementCall) -> Columns:
         """The columns of a call; the keeper says them."""
 
-    def table_of(self, asked: Asked) -> str:
+    def table_of(self, call: StatementCall) -> str:
         """The front's table with the rows of a call, which were fetched before the statement ran."""
 
 
@@ -112,14 +112,14 @@ class Forwarded(TableFunction):
 
     def bind(self, call: Call) -> Relation:
         """See `TableFunction.bind`."""
-        caller, asked = self._callers.of(call.connection), Asked.of(call)
-        return _Call(caller, asked, caller.columns_of(asked))
+        caller, statement_call = self._callers.of(call.connection), StatementCall.of(call)
+        return _Call(caller, statement_call, caller.columns_of(statement_call))
 
 
 @dataclass
 class _Call(Relation):
     caller: Caller
-    asked: Asked
+    call: StatementCall
     columns: Columns
     constant = True
     schema: str = field(init=False)
@@ -130,4 +130,4 @@ class _Call(Relation):
 
     def run(self) -> str:
         """See `Relation.run`."""
-        return f"SELECT * FROM {self.caller.table_of(self.asked)}"  # noqa: S608 - a name of our own
+        return f"SELECT * FROM {self.caller.table_of(self.call)}"  # noqa: S608 - a name of our own

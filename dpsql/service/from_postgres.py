@@ -58,15 +58,15 @@ _SAMPLES: Final = frozenset({"bernoulli", "system"})
 _COMPARED: Final = frozenset({"=", "!", "<", ">"})
 
 
-def prepared(found: list[Token]) -> list[Token]:
+def prepared(sql_tokens: list[Token]) -> list[Token]:
     """The tokens, with what is said above done."""
-    words = word_places(found)
-    done = list(found)
-    ends = closing(found, words)
-    within = clauses(found, words)
-    texts = [found[place][1].lower() for place in words]
+    words = word_places(sql_tokens)
+    done = list(sql_tokens)
+    ends = closing(sql_tokens, words)
+    within = clauses(sql_tokens, words)
+    texts = [sql_tokens[place][1].lower() for place in words]
     for at, place in enumerate(words):
-        kind, text = found[place]
+        kind, text = sql_tokens[place]
         name = text.strip('"').lower()
         ahead, before = [*texts[at + 1 : at + 4], "", "", ""], texts[at - 1] if at else ""
         if name in _SCHEMAS and kind == "quoted" and ahead[0] == ".":
@@ -116,23 +116,23 @@ def _is_moment(texts: list[str], at: int) -> bool:
     )
 
 
-def closing(found: list[Token], words: list[int]) -> dict[int, int]:
+def closing(sql_tokens: list[Token], words: list[int]) -> dict[int, int]:
     """Where each parenthesis is closed."""
     open_at: list[int] = []
     ends = {}
     for at, place in enumerate(words):
-        if found[place][1] == "(":
+        if sql_tokens[place][1] == "(":
             open_at.append(at)
-        elif found[place][1] == ")" and open_at:
+        elif sql_tokens[place][1] == ")" and open_at:
             ends[open_at.pop()] = at
     return ends
 
 
-def clauses(found: list[Token], words: list[int]) -> list[str]:
+def clauses(sql_tokens: list[Token], words: list[int]) -> list[str]:
     """The clause that each word is in."""
     within, outer, now, before = [], [], "", ""
     for place in words:
-        kind, text = found[place]
+        kind, text = sql_tokens[place]
         if text == "(":
             outer.append(now)
             now = ""

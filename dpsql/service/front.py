@@ -130,27 +130,27 @@ class Front:
 
         return give_back
 
-    def open(self, client: ssl.SSLSocket, told: dict[str, Any]) -> None:
+    def open(self, client: ssl.SSLSocket, handshake: dict[str, Any]) -> None:
         """Begin a session of a user who has logged in.
 
         Args:
             client: their connection.
-            told: `user`, `token` and `application`.
+            handshake: `user`, `token` and `application`.
 
         Raises:
             Crowded: as many users are connected as may be.
             Full: there is no place.
             Lost: the process of the user cannot be started.
         """
-        give_back = self.place(told["user"])
+        give_back = self.place(handshake["user"])
         with self._lock:
             self._numbers += 1
             key = (self._numbers, secrets.randbelow(1 << 31))
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                session = {**told, "number": key[0], "key": key[1]}
-                worker = self.workers.open(told["user"], session, theirs, give_back)
+                session = {**handshake, "number": key[0], "key": key[1]}
+                worker = self.workers.open(handshake["user"], session, theirs, give_back)
         except BaseException:
             ours.close()
             give_back()
@@ -227,8 +227,8 @@ class Client:
         application = stated.get("application_name", "")[:_LONGEST_APPLICATION]
         assert isinstance(channel.socket, ssl.SSLSocket)
         settings = {name: value for name, value in stated.items() if name not in NO_SETTINGS and name[:5] != "_pq_."}
-        told = {"user": user, "token": token, "application": application, "settings": settings}
-        front.open(channel.socket, told)
+        handshake = {"user": user, "token": token, "application": application, "settings": settings}
+        front.open(channel.socket, handshake)
         return True
 
     def _note(self, event: dict[str, Any]) -> None:

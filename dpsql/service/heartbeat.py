@@ -139,18 +139,18 @@ class OverHttp:
     def logs_in(self, password: str) -> bool:
         """See `Heartbeat`."""
         if not password:
-            self._asked(quack_messages.goodbye(bytes(quack_messages.SESSION_BYTES)))
+            self._answer(quack_messages.goodbye(bytes(quack_messages.SESSION_BYTES)))
             return False
-        session = quack_messages.session_of(self._asked(quack_messages.login(f"{PULSE}:{password}")))
+        session = quack_messages.session_of(self._answer(quack_messages.login(f"{PULSE}:{password}")))
         if session is None:
             raise Closed
-        answer = self._asked(quack_messages.statement(session, "SELECT 1"))
-        self._asked(quack_messages.goodbye(session))
+        answer = self._answer(quack_messages.statement(session, "SELECT 1"))
+        self._answer(quack_messages.goodbye(session))
         if not quack_messages.has_rows(answer):
             raise Closed
         return True
 
-    def _asked(self, message: bytes) -> bytes:
+    def _answer(self, message: bytes) -> bytes:
         """The answer to a message.
 
         Raises:

@@ -29,8 +29,8 @@ from dpsql.runtime.progress import Quiet
 from dpsql.udfs.interrupts import reporting
 
 from . import wire
-from .audit import Audit, NotAudited, refused, said
-from .directory import Bound, Credential, Directory, Known
+from .audit import Audit, NotAudited, refused, stated_call
+from .directory import Bound, Credential, Directory, KnownUser
 from .options import Options
 from .scram import Server, WrongProof
 from .served import PULSE, checked_arguments, functions_served
@@ -59,7 +59,7 @@ class Late(DpsqlError):
     """The call took longer than it may. What was charged is kept: the same call goes on from it."""
 
 
-class _Told(Quiet):
+class _SentProgress(Quiet):
     """Progress that is sent to the front, a few times a second at most."""
 
     def __init__(self, stop: Callable[[], bool], send: Callable[[str], None]) -> None:
@@ -148,8 +148,8 @@ class Call:
         """In the audit, of a call of a dp_* function: why there was no answer."""
         if "function" not in self._request:
             return
-        known = isinstance(error, DpsqlError) and str(error)  # of others the text could hold a private value
-        reason = str(error).splitlines()[0][:300] if known else type(error).__name__
+        is_sayable = isinstance(error, DpsqlError) and str(error)  # of others the text could hold a private value
+        reason = str(error).splitlines()[0][:300] if is_sayable else type(error).__name__
         with suppress(Exception):  # the log is full: what charges is refused before anything else
             about = {"call": self._call} if self._call else {}
             self.keeper.audit({"event": "refused", **refused(self._request), **about, "reason": reason})
@@ -172,16 +172,16 @@ class Call:
             WrongPassword: in the same words and steps for a user who is not there.
         """
         user, directory = str(request["user"]), self.keeper.directory
-        found = self._known(user)
-        server = Server(directory.nobody(user) if found is None else found.credential)
+        person = self._user_of(user)
+        server = Server(directory.nobody(user) if person is None else person.credential)
         try:
             wire.send_json(self.connection, server.first(str(request["first"])))
             proof = server.final(str(json.loads(wire.receive(self.connection, wire.REQUEST)[1])))
         except WrongProof:
             proof = ""
-        if not proof or found is None or found.role not in ROLES:
+        if not proof or person is None or person.role not in ROLES:
             raise WrongPassword("the password is wrong, or there is no such user")
-        wire.send_json(self.connection, {"proof": proof, "token": _of_token(found.credential)})
+        wire.send_json(self.connection, {"proof": proof, "token": _of_token(person.credential)})
 
     def answer_pulse(self, request: dict[str, Any]) -> None:
         """The password of the heartbeat."""
@@ -191,9 +191,9 @@ class Call:
         """The released tables that a user is shown, the protected ones that they may ask about, and their role."""
         user = str(request["user"])
         role = self._role(request, sees_nothing=user == PULSE)
-        found = [] if user == PULSE else self.keeper.directory.published(user)
+        published_tables = [] if user == PULSE else self.keeper.directory.published(user)
         sent = ("name", "columns", "comment", "version", "audience", "schema", "keys")
-        tables = [{key: getattr(published, key) for key in sent} for published in found]
+        tables = [{key: getattr(published, key) for key in sent} for published in published_tables]
         protected = {} if user == PULSE else self.keeper.directory.askable(user)
         wire.send_json(self.connection, {"role": role, "tables": tables, "protected": protected})
 
@@ -235,12 +235,12 @@ class Call:
         self._ends = time.monotonic() + self.keeper.options.call_seconds
         call = f"{self.keeper.name}-{next(self.keeper.numbers)}"
         try:
-            self.keeper.audit({"event": "call", **said(request), "call": call, "stored": bound.is_stored})
+            self.keeper.audit({"event": "call", **stated_call(request), "call": call, "stored": bound.is_stored})
             self._call = call
         except Exception:
             raise NotAudited("the audit log cannot be written, so nothing is charged: tell the owner") from None
         wire.send_json(self.connection, bound.columns)
-        self._send_rows(bound.rows(_Told(self.cancelled, self._tell), self.cancelled))
+        self._send_rows(bound.rows(_SentProgress(self.cancelled, self._tell), self.cancelled))
 
     def _bind(self, request: dict[str, Any]) -> Bound:
         """The call, looked up once for a statement's columns and its rows, unless the ledger has gone on since."""
@@ -261,7 +261,7 @@ class Call:
             lookups.keep(user, call, bound)
         return bound
 
-    def _known(self, user: str) -> Known | None:
+    def _user_of(self, user: str) -> KnownUser | None:
         return self.keeper.heart if user == PULSE else self.keeper.directory.find(user)
 
     def _role(self, request: dict[str, Any], *, sees_nothing: bool = False) -> str:
@@ -275,13 +275,13 @@ class Call:
             Forbidden: there is no such user, they were revoked, or have another token.
         """
         user = str(request["user"])
-        found = self._known(user)
-        if found is None or found.role not in ROLES or (user == PULSE and not sees_nothing):
+        person = self._user_of(user)
+        if person is None or person.role not in ROLES or (user == PULSE and not sees_nothing):
             raise Forbidden(f"there is no user {user}, or they were revoked")
-        if not hmac.compare_digest(_of_token(found.credential), str(request.get("token"))):
+        if not hmac.compare_digest(_of_token(person.credential), str(request.get("token"))):
             raise Forbidden(f"user {user} has another token now: log in again")
         self._request = request
-        return found.role
+        return person.role
 
     def _tell(self, text: str) -> None:
         with suppress(wire.Lost):
@@ -307,9 +307,9 @@ def _call_of(request: dict[str, Any]) -> str:
     return json.dumps([request[name] for name in ("user", "token", "function", "arguments")], sort_keys=True)
 
 
-def _of_token(known: Credential) -> str:
+def _of_token(credential: Credential) -> str:
     """What tells whether a token was replaced since a session began, and nothing of the token."""
-    return hashlib.sha256(b"session" + known.salt + known.stored_key).hexdigest()
+    return hashlib.sha256(b"session" + credential.salt + credential.stored_key).hexdigest()
 
 
 class Keeper:
@@ -317,8 +317,10 @@ class Keeper:
 
     def __init__(self, options: Options, directory: Directory, audit: Audit) -> None:
         self.options, self.directory, self.audit = options, directory, audit
-        self.pulse, kept = new_token()
-        self.heart = Known("reader", Credential(kept.salt, kept.iterations, kept.stored_key, kept.server_key))
+        self.pulse, credential = new_token()
+        self.heart = KnownUser(
+            "reader", Credential(credential.salt, credential.iterations, credential.stored_key, credential.server_key)
+        )
         self.turns = {function: Turns(options.queue, options.user_queue) for function in CHARGING}
         self.shares = Shares(_FREE_CALLS)
         self.name = secrets.token_hex(6)  # a process's number comes again, and the log of before is still there

@@ -47,8 +47,8 @@ def rows(schema: str, tables: Mapping[str, Mapping[str, Any]], oids: Mapping[str
         oids: the numbers of the tables, and that of the schema under an empty name.
     """
     taken, indexes = set(tables), _Indexes()
-    for table, told in tables.items():
-        for key in told["keys"]:
+    for table, description in tables.items():
+        for key in description["keys"]:
             if key["kind"] == "foreign":
                 continue
             columns, oid = key["columns"], next(_numbers)
@@ -59,9 +59,9 @@ def rows(schema: str, tables: Mapping[str, Mapping[str, Any]], oids: Mapping[str
             own = schema, oids[""], table, oids[table], oid, index, name, "p" if primary else "u"
             words = f"{'PRIMARY KEY' if primary else 'UNIQUE'} ({listed})"
             made = f"CREATE UNIQUE INDEX {quoted(name)} ON {where} USING btree ({listed})"
-            yield [*own, _places(told, columns), columns, None, 0, None, None, None, words, made]
-    for table, told in tables.items():
-        for key in told["keys"]:
+            yield [*own, _places(description, columns), columns, None, 0, None, None, None, words, made]
+    for table, description in tables.items():
+        for key in description["keys"]:
             if key["kind"] != "foreign":
                 continue
             columns, named, above = key["columns"], key["references"], key["table"]
@@ -72,7 +72,7 @@ def rows(schema: str, tables: Mapping[str, Mapping[str, Any]], oids: Mapping[str
             of = above, oids[above], _places(tables[above], named), named, positions
             leads = f"{quoted(schema)}.{quoted(above)}({_listed(named)})"
             words = f"FOREIGN KEY ({_listed(columns)}) REFERENCES {leads}"
-            yield [*own, _places(told, columns), columns, *of, words, None]
+            yield [*own, _places(description, columns), columns, *of, words, None]
 
 
 class _Indexes:
@@ -88,16 +88,16 @@ class _Indexes:
 
     def of(self, table: str, columns: Sequence[str]) -> tuple[int, list[str]]:
         """The number of that of some columns, in whatever order, and the order that it has."""
-        return next(one for one in self._of[table] if {*one[1]} == {*columns})
+        return next(key for key in self._of[table] if {*key[1]} == {*columns})
 
 
-def not_null(told: Mapping[str, Any]) -> list[str]:
+def not_null(table: Mapping[str, Any]) -> list[str]:
     """The columns of a table that are in its primary key."""
-    return [column for key in told["keys"] if key["kind"] == "primary" for column in key["columns"]]
+    return [column for key in table["keys"] if key["kind"] == "primary" for column in key["columns"]]
 
 
-def _places(told: Mapping[str, Any], columns: Sequence[str]) -> list[int]:
-    names = [name for name, _ in told["columns"]]
+def _places(table: Mapping[str, Any], columns: Sequence[str]) -> list[int]:
+    names = [name for name, _ in table["columns"]]
     return [names.index(column) + 1 for column in columns]
 
 

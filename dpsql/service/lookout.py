@@ -37,9 +37,9 @@ def look(analysts: Iterable[tuple[int, Analyst]], line: Line, at_work: Sequence[
 
 def that_may_not_stay(sessions: Iterable[tuple[Session, Analyst]], calls: Calls) -> Iterator[tuple[Session, Analyst]]:
     """Sessions of users who were revoked, or may do or see less or else than when they came."""
-    known = list(sessions)
-    for login in {analyst.login for _, analyst in known}:
+    pairs = list(sessions)
+    for login in {analyst.login for _, analyst in pairs}:
         with suppress(DpsqlError):  # the keeper is starting again: later
             shown = calls.shown_now(login)
-            of_login = [one for one in known if one[1].login == login]
-            yield from [one for one in of_login if not one[1].may_stay(shown)]
+            of_login = [pair for pair in pairs if pair[1].login == login]
+            yield from [pair for pair in of_login if not pair[1].may_stay(shown)]

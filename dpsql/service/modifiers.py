@@ -47,22 +47,22 @@ _GO_ON: Final = frozenset(
 """Words that go on with an expression; another one behind a column is its name."""
 
 
-def modified(found: list[Token]) -> list[Token]:
+def modified(sql_tokens: list[Token]) -> list[Token]:
     """The tokens, with each modifier obeyed.
 
     Raises:
         NotAllowed: a modifier cannot be obeyed; it says what works instead.
     """
-    return _Walk(found).done()
+    return _Walk(sql_tokens).done()
 
 
 class _Walk:
     """Goes over the words once, and says what stands in place of types, before operands and behind casts."""
 
-    def __init__(self, found: list[Token]) -> None:
-        self._found = found
-        self._places = word_places(found)
-        self._words = [found[place] for place in self._places]
+    def __init__(self, sql_tokens: list[Token]) -> None:
+        self._tokens = sql_tokens
+        self._places = word_places(sql_tokens)
+        self._words = [sql_tokens[place] for place in self._places]
         self._texts = [text.lower() for _, text in self._words]
         self._operands = Operands(self._words)
         self._has_blanks = any(kind == "text" and text.endswith(" '") for kind, text in self._words)
@@ -77,7 +77,7 @@ class _Walk:
             at = self._step(at)
         made: list[Token] = []
         numbers = {place: at for at, place in enumerate(self._places)}
-        for place, token in enumerate(self._found):
+        for place, token in enumerate(self._tokens):
             at = numbers.get(place, -1)
             made += reversed(self._before[at]) if at in self._before else ()
             made += self._instead.get(at, [token])

@@ -47,28 +47,30 @@ _UNCOUNTED: Final = frozenset({*OF_JSON, *OF_PATTERNS})
 _ENDS_BOUND: Final = (_AROUND | {"or", "collate"}) - {"(", "["}
 
 
-def operators(found: list[Token]) -> list[Token]:
+def operators(sql_tokens: list[Token]) -> list[Token]:
     """The tokens, with what is said above done.
 
     Raises:
         NotAllowed: one of them is part of more than can be respelled; it says what works instead.
     """
-    if not any(text == "#" or text.lower() in _WORDS | _ELEMENTS for kind, text in found if kind in ("word", "other")):
-        return found
-    return _Walk(found).done()
+    if not any(
+        text == "#" or text.lower() in _WORDS | _ELEMENTS for kind, text in sql_tokens if kind in ("word", "other")
+    ):
+        return sql_tokens
+    return _Walk(sql_tokens).done()
 
 
 class _Walk:
     """Goes over the words once, and says what stands in place of them, before and behind."""
 
-    def __init__(self, found: list[Token]) -> None:
-        self._found = found
-        self._places = word_places(found)
-        self._words = [found[place] for place in self._places]
+    def __init__(self, sql_tokens: list[Token]) -> None:
+        self._tokens = sql_tokens
+        self._places = word_places(sql_tokens)
+        self._words = [sql_tokens[place] for place in self._places]
         self._texts = [text.lower() if kind == "word" else text for kind, text in self._words]
-        self._closing = closing(found, self._places)
+        self._closing = closing(sql_tokens, self._places)
         self._opening = {end: start for start, end in self._closing.items()}
-        self._clauses = clauses(found, self._places)
+        self._clauses = clauses(sql_tokens, self._places)
         self._names = frozenset(self._texts)
         self._reads = Counter(
             text for text, behind in zip(self._texts, [*self._texts[1:], ""], strict=True) if behind != "."
@@ -84,7 +86,7 @@ class _Walk:
             if kind in ("word", "other"):
                 self._step(at, self._texts[at], operands.start)
             operands.take(at)
-        made = list(self._found)
+        made = list(self._tokens)
         for at, text in self._instead.items():
             kind = "text" if text.startswith("'") else "other" if text else "space"
             made[self._places[at]] = (kind, text or " ")
@@ -194,8 +196,8 @@ class _Walk:
     def _spelled(self, first: int, last: int) -> str:
         """What stands from one word to before another."""
         if last >= len(self._places):
-            return "".join(text for _, text in self._found[self._places[first] :]).strip()
-        return "".join(text for _, text in self._found[self._places[first] : self._places[last]]).strip()
+            return "".join(text for _, text in self._tokens[self._places[first] :]).strip()
+        return "".join(text for _, text in self._tokens[self._places[first] : self._places[last]]).strip()
 
     def _overlaps(self, at: int) -> None:
         left, right = self._opening.get(at - 1), self._closing.get(at + 1)

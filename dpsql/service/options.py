@@ -21,10 +21,10 @@ def bytes_of(size: str, name: str = "memory") -> int:
     >>> bytes_of("1GB"), bytes_of("1.5 GiB")
     (1000000000, 1610612736)
     """
-    found = _SIZE.fullmatch(size.strip())
-    if found is None:
+    match = _SIZE.fullmatch(size.strip())
+    if match is None:
         raise InvalidArgument(f"{name} is {size!r}: give a size such as '1GB' or '512MiB'")
-    number, unit, binary = found.groups()
+    number, unit, binary = match.groups()
     return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))
 
 

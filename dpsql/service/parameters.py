@@ -40,8 +40,8 @@ _BY_ID: Final = {
 """Types of parameters as DuckDB infers them; of others the value says it."""
 
 _ELEMENTS: Final = {
-    **{one.element.name: one.oid for one in pgtypes.ARRAYS.values() if one.element},
-    **{one.element.spelled: one.oid for one in pgtypes.ARRAYS.values() if one.element},
+    **{array.element.name: array.oid for array in pgtypes.ARRAYS.values() if array.element},
+    **{array.element.spelled: array.oid for array in pgtypes.ARRAYS.values() if array.element},
     **{name.lower(): pgtypes.ARRAYS[kind.oid].oid for name, kind in pgtypes.OF.items()},
 }
 """Types of arrays by the names of their elements' types, Postgres' and DuckDB's."""
@@ -83,12 +83,21 @@ def named(served: Sequence[Mapping[str, Any]], sql: str, count: int) -> list[int
 
     DuckDB cannot infer them: it would bind the call, whose arguments have no values yet.
     """
-    types = {(one["name"], p["name"]): p["type"] for one in served for p in one["parameters"]}
-    first = {one["name"]: p["name"] for one in served for p in one["parameters"][:1] if p["positional"]}
-    found, function = [0] * count, ""
+    types = {
+        (function_there["name"], p["name"]): p["type"]
+        for function_there in served
+        for p in function_there["parameters"]
+    }
+    first = {
+        function_there["name"]: p["name"]
+        for function_there in served
+        for p in function_there["parameters"][:1]
+        if p["positional"]
+    }
+    oids, function = [0] * count, ""
     words = [text for kind, text in tokens(sql) if kind != "space"]
     for place, word in enumerate(words):
-        if word.lower() in first or any(word.lower() == one["name"] for one in served):
+        if word.lower() in first or any(word.lower() == function_there["name"] for function_there in served):
             function = word.lower()
         if not word.startswith("$") or not word[1:].isdigit():
             continue
@@ -97,13 +106,13 @@ def named(served: Sequence[Mapping[str, Any]], sql: str, count: int) -> list[int
             name = first.get(function, "")
         kind = types.get((function, name))
         if kind is not None and kind != "ANY" and int(word[1:]) <= count:
-            found[int(word[1:]) - 1] = pgtypes.pg_type(kind).oid
-    return found
+            oids[int(word[1:]) - 1] = pgtypes.pg_type(kind).oid
+    return oids
 
 
 def cast_to_arrays(sql: str, oids: Sequence[int]) -> list[int]:
     """The types of parameters, where those that the client left open are cast to arrays, as in `$1::text[]`."""
-    found = list(oids)
+    types = list(oids)
     words = [text.lower() for kind, text in tokens(sql) if kind != "space"]
     for place, word in enumerate(words):
         if word[0] != "$" or not word[1:].isdigit():
@@ -111,9 +120,9 @@ def cast_to_arrays(sql: str, oids: Sequence[int]) -> list[int]:
         standard = words[max(place - 2, 0) : place] == ["cast", "("] and words[place + 1 : place + 2] == ["as"]
         if standard or words[place + 1 : place + 2] == ["::"]:
             number = int(word[1:]) - 1
-            if number < len(found):
-                found[number] = found[number] or _array_named(words[place + 2 : place + 14])
-    return found
+            if number < len(types):
+                types[number] = types[number] or _array_named(words[place + 2 : place + 14])
+    return types
 
 
 def of_any(sql: str) -> tuple[str, list[int]]:

@@ -15,13 +15,13 @@ def elements(text: str) -> list[str | None]:
     inner = shown[1:-1]
     if not inner.strip():
         return []
-    found: list[str | None] = []
+    parts: list[str | None] = []
     place = 0
     while place <= len(inner):
         element, place = _element(inner, place)
-        found.append(element)
+        parts.append(element)
         place += 1  # the comma
-    return found
+    return parts
 
 
 def _element(text: str, place: int) -> tuple[str | None, int]:

@@ -49,7 +49,7 @@ UUID = PgType(2950, "uuid", 16, "uuid", "U")
 OID = PgType(26, "oid", 4, "oid", "N")
 INT2VECTOR = PgType(22, "int2vector", -1, "int2vector", "A", INT2)
 OIDVECTOR = PgType(30, "oidvector", -1, "oidvector", "A", OID)
-VECTORS: Final[Mapping[str, PgType]] = {one.name: one for one in (INT2VECTOR, OIDVECTOR)}
+VECTORS: Final[Mapping[str, PgType]] = {vector.name: vector for vector in (INT2VECTOR, OIDVECTOR)}
 """Arrays of the catalogue, whose texts are `1 2`. DuckDB has them as lists: `titles` says where one is shown."""
 OTHERS: Final = (
     *VECTORS.values(),
@@ -108,15 +108,16 @@ _ARRAY_OIDS: Final = {
     1700: 1231,
     2950: 2951,
 }
-_SCALARS: Final = {one.oid: one for one in (*OF.values(), VARCHAR, OID)}
+_SCALARS: Final = {scalar.oid: scalar for scalar in (*OF.values(), VARCHAR, OID)}
 ARRAYS: Final[Mapping[int, PgType]] = {
-    oid: PgType(_ARRAY_OIDS[oid], f"_{one.name}", -1, f"{one.spelled}[]", "A", one) for oid, one in _SCALARS.items()
+    oid: PgType(_ARRAY_OIDS[oid], f"_{scalar.name}", -1, f"{scalar.spelled}[]", "A", scalar)
+    for oid, scalar in _SCALARS.items()
 }
 """Types of arrays, by the oid of their elements' type."""
 BY_OID: Final = {
     **_SCALARS,
-    **{one.oid: one for one in OTHERS},
-    **{one.oid: one for one in ARRAYS.values()},
+    **{other.oid: other for other in OTHERS},
+    **{array.oid: array for array in ARRAYS.values()},
 }
 _DUCKDB: Final = {
     16: "BOOLEAN",
@@ -154,8 +155,8 @@ def element_of(kind: str) -> str | None:
 
     The inner lists of DuckDB may have different lengths, those of PostgreSQL may not.
     """
-    found = _LIST.fullmatch(kind)
-    return None if found is None else found[1]
+    match = _LIST.fullmatch(kind)
+    return None if match is None else match[1]
 
 
 def pg_type(kind: str) -> PgType:
@@ -181,5 +182,5 @@ def is_fraction(kind: str) -> bool:
 
 def modifier(kind: str) -> int:
     """PostgreSQL's modifier of a type: precision and scale of a decimal."""
-    found = _DECIMAL.fullmatch(kind)
-    return -1 if found is None else (int(found[1]) << 16 | int(found[2])) + 4
+    match = _DECIMAL.fullmatch(kind)
+    return -1 if match is None else (int(match[1]) << 16 | int(match[2])) + 4

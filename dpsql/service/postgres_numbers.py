@@ -112,14 +112,14 @@ def _written() -> str:
         f"WHEN 'PR' THEN CASE WHEN s.n THEN '>' ELSE {space} END ELSE '' END"
     )
     place = "length(translate(s.g.whole[:k], ',G', ''))"
-    one = (
+    character = (
         f"CASE WHEN c IN (',', 'G') THEN CASE WHEN {place} > s.blank THEN ',' ELSE {space} END "
         f"WHEN {place} <= s.blank THEN {space} "
         f"ELSE CASE WHEN {place} = s.blank + 1 THEN {sign} ELSE '' END || lpad(s.i, s.p::INTEGER, '0')[{place}] END"
     )
     written = (
         f"s.g.before || CASE WHEN s.g.first = 'MI' THEN {plain} ELSE '' END || "
-        f"array_to_string(list_transform(string_split(s.g.whole, ''), lambda c, k: {one}), '') || "
+        f"array_to_string(list_transform(string_split(s.g.whole, ''), lambda c, k: {character}), '') || "
         f"CASE WHEN s.blank >= s.p THEN {sign} ELSE '' END || CASE WHEN s.g.point = '' THEN '' "
         f"ELSE '.' || left(s.f, s.kept) END || {ends} || s.g.behind"
     )

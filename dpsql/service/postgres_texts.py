@@ -83,7 +83,8 @@ def _counted(name: str, is_so: str) -> str:
     """How many of up to three values are so."""
     forms = ("abc"[:count] for count in (1, 2, 3))
     return f"{name}" + ", ".join(
-        f"({', '.join(form)}) AS " + " + ".join(f"({one} {is_so})::INTEGER" for one in form) for form in forms
+        f"({', '.join(form)}) AS " + " + ".join(f"({parameter} {is_so})::INTEGER" for parameter in form)
+        for form in forms
     )
 
 

@@ -31,10 +31,10 @@ class RowsNotServed(DpsqlError):
 
     def __init__(self, table: str) -> None:
         quoted = table.replace("'", "''")
-        asked = f"'SELECT count(*) AS n FROM {quoted}'"  # noqa: S608 - words for people
+        example = f"'SELECT count(*) AS n FROM {quoted}'"  # noqa: S608 - words for people
         super().__init__(
             f"{table} is protected, so its rows are shown to nobody. Ask about them with dp_query: FROM "
-            f"dp_query({asked}, epsilon => 0.1); or have a synthetic table: FROM dp_synthesize('{quoted}', epsilon "
+            f"dp_query({example}, epsilon => 0.1); or have a synthetic table: FROM dp_synthesize('{quoted}', epsilon "
             f"=> 1.0). FROM dp_domains('{quoted}') lists what may be asked, and FROM dp_budget() what you have left"
         )
 
@@ -46,8 +46,8 @@ def bare(name: str) -> str:
 
 def missing_table(error: BaseException) -> str | None:
     """The name of the table that DuckDB says it does not have; None for other errors."""
-    found = _MISSING.search(str(error)) if isinstance(error, duckdb.CatalogException) else None
-    return None if found is None else found[1]
+    match = _MISSING.search(str(error)) if isinstance(error, duckdb.CatalogException) else None
+    return None if match is None else match[1]
 
 
 def without_suggestion(text: str) -> str:
@@ -79,8 +79,8 @@ def statements(protected: Protected, shown: Mapping[str, Any]) -> Iterator[str]:
 def _said_of(name: str) -> str:
     """The comment on a table."""
     called = name.replace("'", "''")
-    asked = f"'SELECT … FROM {called} …'"  # noqa: S608 - words for people
-    return f"protected: ask with dp_query({asked}, epsilon => 0.1); dp_domains('{called}') lists what may be asked"
+    example = f"'SELECT … FROM {called} …'"  # noqa: S608 - words for people
+    return f"protected: ask with dp_query({example}, epsilon => 0.1); dp_domains('{called}') lists what may be asked"
 
 
 def _literal(text: str) -> str:

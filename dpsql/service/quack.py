@@ -186,8 +186,8 @@ class QuackDoor:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                told: dict[str, Any] = {"user": user, "token": token, "number": number, "ticket": ticket}
-                worker = self._workers.open(user, told, theirs, lambda: self._over(number))
+                handshake: dict[str, Any] = {"user": user, "token": token, "number": number, "ticket": ticket}
+                worker = self._workers.open(user, handshake, theirs, lambda: self._over(number))
             body = Request.written(with_password(request.body, head, ticket))
             silence = max(_LOGIN_SECONDS, silence_of(self._options))
             ends = client.connection, ours
@@ -228,7 +228,7 @@ class QuackDoor:
         """A session has ended."""
         with self._lock:
             self._places.pop(number, None)
-            self._sessions = {name: found for name, found in self._sessions.items() if found[1] != number}
+            self._sessions = {name: session for name, session in self._sessions.items() if session[1] != number}
 
 
 def proven(calls: Calls, user: str, token: str) -> str | None:

@@ -207,8 +207,8 @@ def _number(body: bytes, start: int) -> tuple[int, int]:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    groups = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        groups.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*groups, value])

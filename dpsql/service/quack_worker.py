@@ -162,11 +162,11 @@ class QuackServer:
                 return port
         raise DpsqlError("no port is free")
 
-    def begin(self, told: dict[str, Any], connection: socket.socket) -> None:
+    def begin(self, handshake: dict[str, Any], connection: socket.socket) -> None:
         """Answer one request, which comes over a connection; a login comes with what it is told, and with a ticket."""
-        ticket = str(told.get("ticket", ""))
+        ticket = str(handshake.get("ticket", ""))
         if ticket:
-            self._tickets[ticket] = told["number"], Login(told["user"], told["token"])
+            self._tickets[ticket] = handshake["number"], Login(handshake["user"], handshake["token"])
         try:
             threading.Thread(target=self._pass_on, args=[connection, ticket], daemon=True).start()
         except RuntimeError:  # there is too little memory for one more
@@ -234,13 +234,13 @@ class QuackServer:
         if flat.upper() in _TRANSACTIONS:
             return "SELECT true AS ok"
         if flat == _SCHEMAS:
-            schemas = {"main", *(told["schema"] for told in session.analyst.shown.tables.values() if told["schema"])}
+            schemas = {"main", *(table["schema"] for table in session.analyst.shown.tables.values() if table["schema"])}
             return f"SELECT 'memory' AS catalog_name, unnest({sorted(schemas)}) AS schema_name"
         if flat != _TABLES:
             return None
         rows = [
-            f"({_literal(told['schema'] or 'main')}, {_literal(_created(name, told))}, 'table')"
-            for name, told in session.analyst.shown.tables.items()
+            f"({_literal(table['schema'] or 'main')}, {_literal(_created(name, table))}, 'table')"
+            for name, table in session.analyst.shown.tables.items()
         ]
         return f"SELECT * FROM (VALUES {', '.join(rows or ['(NULL, NULL, NULL)'])}) t(schema_name, sql, kind) WHERE sql IS NOT NULL"  # noqa: S608, E501
 
@@ -250,14 +250,14 @@ class QuackServer:
         checked = analyst.check(sql)
         execution = analyst.run(checked, lambda query, columns: arrow.sent(query, columns))
         try:
-            table = self._kept(execution)
+            table = self._stored(execution)
         finally:
             execution.close()
         self._drop(session)
         session.table = table
         return f"FROM {table}"
 
-    def _kept(self, execution: Execution) -> str:
+    def _stored(self, execution: Execution) -> str:
         """The name of a new table of the rows."""
         name, view = f"results.r{secrets.token_hex(16)}", f"received_{secrets.token_hex(8)}"
         batches = _Batches(execution, self._shared.options.most_rows)
@@ -291,7 +291,7 @@ class QuackServer:
 
     def _look_at_rights(self) -> None:
         """End the sessions of users who were revoked, or may do or see else than when they came."""
-        sessions = [(one, one.analyst) for one in list(self._sessions.values()) if not one.ended]
+        sessions = [(running, running.analyst) for running in list(self._sessions.values()) if not running.ended]
         for session, analyst in that_may_not_stay(sessions, self._shared.calls):
             session.ended = CHANGED
             analyst.cancel()
@@ -344,15 +344,15 @@ class _Batches:
 
 def _extension(name: str) -> Path:
     """The file of an extension, in its wheel."""
-    found = find_spec(f"duckdb_extension_{name}")
-    assert found is not None
-    (folder,) = found.submodule_search_locations or [""]
+    spec = find_spec(f"duckdb_extension_{name}")
+    assert spec is not None
+    (folder,) = spec.submodule_search_locations or [""]
     return next(Path(folder).rglob(f"{name}.duckdb_extension"))
 
 
-def _created(name: str, told: Mapping[str, Any]) -> str:
-    shown = ", ".join(f"{quote(column)} {kind}" for column, kind in told["columns"])
-    schema = told["schema"]
+def _created(name: str, released: Mapping[str, Any]) -> str:
+    shown = ", ".join(f"{quote(column)} {kind}" for column, kind in released["columns"])
+    schema = released["schema"]
     table = ".".join(map(quote, filter(None, [schema, own_name(name, schema)])))
     return f"CREATE TABLE {table}({shown});"
 

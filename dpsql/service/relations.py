@@ -36,10 +36,10 @@ def duckdb_type(name: str) -> str:
 @cache
 def relations() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """The types of columns by schema in DuckDB, relation and column."""
-    known: dict[str, dict[str, dict[str, str]]] = {name: {} for name in SCHEMAS.values()}
+    types: dict[str, dict[str, dict[str, str]]] = {name: {} for name in SCHEMAS.values()}
     for schema, relation, columns in _listed():
-        known[SCHEMAS[schema]][relation] = {name: duckdb_type(kind) for name, kind in columns}
-    return known
+        types[SCHEMAS[schema]][relation] = {name: duckdb_type(kind) for name, kind in columns}
+    return types
 
 
 @cache

@@ -70,30 +70,30 @@ def respelled(sql: str, user: str = "dpsql") -> str:
 class _Words:
     """Goes over the tokens once."""
 
-    def __init__(self, found: list[Token], user: str) -> None:
-        self._found, self._place = found, 0
+    def __init__(self, sql_tokens: list[Token], user: str) -> None:
+        self._tokens, self._place = sql_tokens, 0
         self._user = user.replace("'", "''")
         self.done: list[str] = []
 
     def left(self) -> bool:
         """Whether there are more."""
-        return self._place < len(self._found)
+        return self._place < len(self._tokens)
 
     def _ahead(self, count: int) -> list[str]:
         """The next tokens that are no spaces, in lower case."""
-        near = self._found[self._place : self._place + 4 * count]
+        near = self._tokens[self._place : self._place + 4 * count]
         shown = [text.lower() for kind, text in near if kind != "space"]
         return [*shown, *[""] * count][:count]
 
     def _skip(self, count: int) -> None:
         """Leave out so many tokens that are no spaces, and the spaces between."""
         while count:
-            count -= self._found[self._place][0] != "space"
+            count -= self._tokens[self._place][0] != "space"
             self._place += 1
 
     def step(self) -> None:
         """Take the next token, or a few."""
-        kind, text = self._found[self._place]
+        kind, text = self._tokens[self._place]
         word = text.lower() if kind == "word" else ""
         if word in ("operator", "collate", "pg_catalog", "information_schema") or kind == "other":
             if self._several(word, text):
@@ -133,7 +133,7 @@ class _Words:
     def _is_among(self) -> bool:
         """Whether it was `= ANY('{…}')` or `<> ALL('{…}')`, whose elements have the type of the other side."""
         word, *ahead = self._ahead(4)
-        literal = next((text for _, text in self._found[self._place : self._place + 8] if text[:2] == "'{"), "")
+        literal = next((text for _, text in self._tokens[self._place : self._place + 8] if text[:2] == "'{"), "")
         operator = "".join(done for done in self.done[-4:] if done.strip())
         listed = _array(literal)
         negates = word == "all" and operator.endswith(("<>", "!="))
@@ -152,7 +152,7 @@ class _Words:
     def _escapes(self) -> bool:
         """Whether the pattern is a text with a backslash, or a parameter, and nothing of its own says what escapes."""
         _, pattern, following = self._ahead(3)
-        kinds = [kind for kind, text in self._found[self._place : self._place + 4] if text.lower() == pattern]
+        kinds = [kind for kind, text in self._tokens[self._place : self._place + 4] if text.lower() == pattern]
         written = pattern[:1] in ("'", "e") and _ESCAPE in pattern and "text" in kinds
         ends = following in ("", ")", ",", ";") or (following.isalpha() and following not in ("escape", "collate"))
         return (written or "parameter" in kinds) and ends
@@ -161,7 +161,7 @@ class _Words:
         """LIKE and its pattern, with PostgreSQL's escape."""
         left = 2
         while left:
-            kind, text = self._found[self._place]
+            kind, text = self._tokens[self._place]
             left -= kind != "space"
             self.done.append(text)
             self._place += 1
@@ -173,8 +173,8 @@ class _Words:
         if word == "operator" and ahead[1:4] == ["(", "pg_catalog", "."]:
             self._skip(4)
             operator = ""
-            while self._found[self._place][1] != ")":
-                operator += self._found[self._place][1]
+            while self._tokens[self._place][1] != ")":
+                operator += self._tokens[self._place][1]
                 self._place += 1
             self._place += 1
             self.done.append(operator)
@@ -299,7 +299,11 @@ def _bytes(text: str) -> str:
 def _array(text: str) -> str:
     """A literal of Postgres' arrays as DuckDB's; left as it is where it is none."""
     try:
-        found = pg_arrays.elements(text[1:-1].replace("''", "'"))
+        parts = pg_arrays.elements(text[1:-1].replace("''", "'"))
     except ValueError:
         return text
-    return "[" + ", ".join("NULL" if one is None else "'" + one.replace("'", "''") + "'" for one in found) + "]"
+    return (
+        "["
+        + ", ".join("NULL" if element is None else "'" + element.replace("'", "''") + "'" for element in parts)
+        + "]"
+    )

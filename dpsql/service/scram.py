@@ -26,8 +26,8 @@ class WrongProof(Exception):
 class Server:
     """One exchange: two messages of the client and two answers."""
 
-    def __init__(self, known: Credential) -> None:
-        self._known = known
+    def __init__(self, verifier: Credential) -> None:
+        self._verifier = verifier
         self._header, self._bare, self._first = "", "", ""
 
     def first(self, message: str) -> str:
@@ -38,8 +38,8 @@ class Server:
         if flag not in ("n", "y", BOUND) or "r" not in fields or not fields["r"] or "m" in fields:
             raise WrongProof
         self._header = f"{flag},{authorized},"
-        salt = base64.b64encode(self._known.salt).decode()
-        self._first = f"r={fields['r']}{secrets.token_urlsafe(24)},s={salt},i={self._known.iterations}"
+        salt = base64.b64encode(self._verifier.salt).decode()
+        self._first = f"r={fields['r']}{secrets.token_urlsafe(24)},s={salt},i={self._verifier.iterations}"
         return self._first
 
     def final(self, message: str) -> str:
@@ -48,27 +48,27 @@ class Server:
         fields = _fields(without)
         if not self._is_said_again(fields.get("c", "")) or fields.get("r") != _fields(self._first)["r"]:
             raise WrongProof
-        said = f"{self._bare},{self._first},{without}".encode()
+        auth_message = f"{self._bare},{self._first},{without}".encode()
         try:
             shown = base64.b64decode(proof, validate=True)
         except (binascii.Error, ValueError):
             raise WrongProof from None
-        signature = hmac.digest(self._known.stored_key, said, "sha256")
+        signature = hmac.digest(self._verifier.stored_key, auth_message, "sha256")
         if len(shown) != len(signature):
             raise WrongProof
         key = bytes(a ^ b for a, b in zip(shown, signature, strict=True))
-        if not hmac.compare_digest(hashlib.sha256(key).digest(), self._known.stored_key):
+        if not hmac.compare_digest(hashlib.sha256(key).digest(), self._verifier.stored_key):
             raise WrongProof
-        return "v=" + base64.b64encode(hmac.digest(self._known.server_key, said, "sha256")).decode()
+        return "v=" + base64.b64encode(hmac.digest(self._verifier.server_key, auth_message, "sha256")).decode()
 
     def _is_said_again(self, field: str) -> bool:
         """Whether the client's header is that of its first message. What it binds is the door's to look at."""
         try:
-            said = base64.b64decode(field, validate=True)
+            sent = base64.b64decode(field, validate=True)
         except (binascii.Error, ValueError):
             return False
         header = self._header.encode()
-        return said.startswith(header) if self._header.startswith(BOUND) else said == header
+        return sent.startswith(header) if self._header.startswith(BOUND) else sent == header
 
 
 class Client:
@@ -84,13 +84,13 @@ class Client:
 
     def final(self, message: str) -> str:
         """The last message, to the server's answer to the first."""
-        told = _fields(message)
-        without = f"c=biws,r={told['r']}"
-        salt = base64.b64decode(told["s"])
-        salted = hashlib.pbkdf2_hmac("sha256", self._token.encode(), salt, int(told["i"]))
+        server_fields = _fields(message)
+        without = f"c=biws,r={server_fields['r']}"
+        salt = base64.b64decode(server_fields["s"])
+        salted = hashlib.pbkdf2_hmac("sha256", self._token.encode(), salt, int(server_fields["i"]))
         key = hmac.digest(salted, b"Client Key", "sha256")
-        said = f"{self._bare},{message},{without}".encode()
-        signature = hmac.digest(hashlib.sha256(key).digest(), said, "sha256")
+        auth_message = f"{self._bare},{message},{without}".encode()
+        signature = hmac.digest(hashlib.sha256(key).digest(), auth_message, "sha256")
         proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
         return f"{without},p={base64.b64encode(proof).decode()}"
 

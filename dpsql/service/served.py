@@ -24,8 +24,8 @@ _LONGEST: Final = 100_000
 def _parameters(function: str) -> Any:
     from dpsql.udfs import FUNCTIONS
 
-    found = next(one for one in FUNCTIONS if one.name == function).parameters
-    return [parameter for parameter in found if not parameter.of_owner]
+    parameters = next(served_function for served_function in FUNCTIONS if served_function.name == function).parameters
+    return [parameter for parameter in parameters if not parameter.of_owner]
 
 
 def functions_served() -> list[dict[str, Any]]:

@@ -17,8 +17,8 @@ def _text(value: str) -> str:
 
 
 _ROWS: Final = ", ".join(
-    f"({_text(one.name)}, {_text(one.bare)}, {_text(one.unit)}, {_text(one.context)}, {_text(one.kind)})"
-    for one in server_settings().values()
+    "(" + ", ".join(map(_text, (setting.name, setting.bare, setting.unit, setting.context, setting.kind))) + ")"
+    for setting in server_settings().values()
 )
 VIEW: Final = (
     f"SELECT name, CASE name WHEN 'TimeZone' THEN {_ZONE} ELSE value END AS setting, context, vartype, 'default' AS "  # noqa: S608 - texts of our own file
@@ -26,7 +26,7 @@ VIEW: Final = (
     f"FROM (VALUES {_ROWS}) v(name, value, unit, context, vartype)"
 )
 """`pg_settings`, with the server's own values."""
-_VALUES: Final = ", ".join(f"{_text(name)}: {_text(one.value)}" for name, one in server_settings().items())
+_VALUES: Final = ", ".join(f"{_text(name)}: {_text(setting.value)}" for name, setting in server_settings().items())
 _FOUND: Final = f"CASE dpsql_n WHEN 'timezone' THEN {_ZONE} ELSE MAP {{{_VALUES}}}[dpsql_n] END"
 _OR_ERROR: Final = f"coalesce({_FOUND}, error('unrecognized configuration parameter \"' || dpsql_n || '\"'))"
 _HARMLESS: Final = ", ".join(_text(name) for name in server_settings() if changes_nothing(name))

@@ -227,10 +227,10 @@ def serve(path: str, *, only: str | None = None, **options: Any) -> Service:
     Raises:
         InvalidArgument: an option is unknown or wrong.
     """
-    known = set(Options.__dataclass_fields__) - {"path"}
-    unknown = set(options) - known
+    names = set(Options.__dataclass_fields__) - {"path"}
+    unknown = set(options) - names
     if unknown:
-        raise InvalidArgument(f"serve has no option {min(unknown)!r}: it has {', '.join(sorted(known))}")
+        raise InvalidArgument(f"serve has no option {min(unknown)!r}: it has {', '.join(sorted(names))}")
     if only is not None and only not in PROCESSES:
         raise InvalidArgument(f"only is {only!r}: give {' or '.join(PROCESSES)}")
     return Service(Options(path, **options), PROCESSES if only is None else (only,))

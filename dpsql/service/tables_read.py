@@ -42,14 +42,14 @@ def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], _Scope]]:
     while waiting:
         node, scope = waiting.pop()
         if isinstance(node, list):
-            waiting += [(one, scope) for one in node]
+            waiting += [(child, scope) for child in node]
         if not isinstance(node, dict):
             continue
         yield node, scope
         inner = scope
-        for one in (node.get("cte_map") or {}).get("map", ()):
-            waiting.append((one["value"], inner))  # a query does not see its own name
-            inner |= {str(one["key"]).lower()}
+        for entry in (node.get("cte_map") or {}).get("map", ()):
+            waiting.append((entry["value"], inner))  # a query does not see its own name
+            inner |= {str(entry["key"]).lower()}
         named = inner | {str(node["cte_name"]).lower()} if "cte_name" in node else inner
         for part, value in node.items():
             if part != "cte_map":  # of a query in WITH, the first part does not see its name either

@@ -64,15 +64,15 @@ class Titles:
         stars, more = self.names.count(_STAR), len(columns) - len(self.names)
         if stars > 1 or (more and not stars):
             return [(name, _vector(name, kind)) for name, kind in columns]
-        told: list[tuple[str | None, str | None]] = []
+        titled: list[tuple[str | None, str | None]] = []
         for name, source in zip(self.names, self.sources, strict=True):
-            told += [(None, None)] * (more + 1) if name == _STAR else [(name, source)]
+            titled += [(None, None)] * (more + 1) if name == _STAR else [(name, source)]
         return [
             (
-                known if name is None else pgtypes.pg_type(kind).name if name == _TYPE else name,
-                _vector(source or known, kind) if name is None else kind,
+                own_name if name is None else pgtypes.pg_type(kind).name if name == _TYPE else name,
+                _vector(source or own_name, kind) if name is None else kind,
             )
-            for (name, source), (known, kind) in zip(told, columns, strict=True)
+            for (name, source), (own_name, kind) in zip(titled, columns, strict=True)
         ]
 
 
@@ -84,8 +84,12 @@ def _vector(name: str, kind: str) -> str:
 
 def titles(tree: Sequence[Any]) -> Titles | None:
     """The names of the one statement of DuckDB's parse tree; None where they are DuckDB's."""
-    found = tuple(_names(tree[0].get("node"))) if tree else ()
-    return Titles(tuple(name for name, _ in found), tuple(source for _, source in found)) if found else None
+    names_and_sources = tuple(_names(tree[0].get("node"))) if tree else ()
+    return (
+        Titles(tuple(name for name, _ in names_and_sources), tuple(source for _, source in names_and_sources))
+        if names_and_sources
+        else None
+    )
 
 
 def _names(node: Any) -> Iterator[tuple[str | None, str | None]]:
@@ -136,7 +140,10 @@ def _inside(expression: Any) -> Any:
         return expression["child"]
     if _modified(expression) or expression.get("function_name") in _IN_PLACE_OF_CASTS:
         # of a call's arguments DuckDB 2 knows names, too
-        given = [*expression.get("children", ()), *(one["expression"] for one in expression.get("arguments", ()))]
+        given = [
+            *expression.get("children", ()),
+            *(argument["expression"] for argument in expression.get("arguments", ())),
+        ]
         return given[0] if given else None
     if form in ("ARRAY_EXTRACT", "ARRAY_SLICE"):
         return expression["children"][0]

@@ -55,9 +55,9 @@ def _end_of_comment(sql: str, place: int) -> int:
     return len(sql)
 
 
-def word_places(found: Sequence[Token]) -> list[int]:
+def word_places(sql_tokens: Sequence[Token]) -> list[int]:
     """Where the words stand: all tokens but spaces."""
-    return [place for place, (kind, _) in enumerate(found) if kind != "space"]
+    return [place for place, (kind, _) in enumerate(sql_tokens) if kind != "space"]
 
 
 def first_word(sql: str) -> str:
@@ -67,7 +67,7 @@ def first_word(sql: str) -> str:
 
 def trimmed(sql: str) -> str:
     """Without the semicolons, spaces and comments at its end."""
-    found = tokens(sql)
-    while found and (found[-1][0] == "space" or found[-1][1] == ";"):
-        found.pop()
-    return "".join(text for _, text in found)
+    sql_tokens = tokens(sql)
+    while sql_tokens and (sql_tokens[-1][0] == "space" or sql_tokens[-1][1] == ";"):
+        sql_tokens.pop()
+    return "".join(text for _, text in sql_tokens)

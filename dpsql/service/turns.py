@@ -12,14 +12,14 @@ from typing import Generic, TypeVar
 
 from dpsql.errors import DpsqlError, Interrupted
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 class TooMany(DpsqlError):
     """So many calls wait already that no other may. Nothing was charged."""
 
 
-class Lookups(Generic[Found]):
+class Lookups(Generic[Value]):
     """What was looked up for one statement, which asks for it in steps, so that it is done once.
 
     Attributes:
@@ -29,45 +29,45 @@ class Lookups(Generic[Found]):
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most, self.seconds = most, seconds
-        self._kept: OrderedDict[tuple[str, str], tuple[float, Found]] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], tuple[float, Value]] = OrderedDict()
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
 
     def __len__(self) -> int:
         """How many are kept."""
-        return len(self._kept)
+        return len(self._entries)
 
-    def keep(self, user: str, key: str, value: Found) -> None:
+    def keep(self, user: str, key: str, value: Value) -> None:
         """For whoever takes it first; the oldest of the same user makes room for it."""
         with self._lock:
-            self._kept.pop((user, key), None)
-            of_user = [place for place in self._kept if place[0] == user]
+            self._entries.pop((user, key), None)
+            of_user = [place for place in self._entries if place[0] == user]
             for place in of_user[: len(of_user) + 1 - self.most]:
-                del self._kept[place]
-            self._kept[user, key] = time.monotonic(), value
+                del self._entries[place]
+            self._entries[user, key] = time.monotonic(), value
             self._forget()
             self._set_timer()
 
-    def get(self, user: str, key: str) -> Found | None:
+    def get(self, user: str, key: str) -> Value | None:
         """What was kept; it stays until its time is over."""
         with self._lock:
             self._forget()
-            return self._kept.get((user, key), (0.0, None))[1]
+            return self._entries.get((user, key), (0.0, None))[1]
 
-    def take(self, user: str, key: str) -> Found | None:
+    def take(self, user: str, key: str) -> Value | None:
         """What was kept; it is there no longer."""
         with self._lock:
             self._forget()
-            return self._kept.pop((user, key), (0.0, None))[1]
+            return self._entries.pop((user, key), (0.0, None))[1]
 
     def _forget(self) -> None:
         late = time.monotonic() - self.seconds
-        while self._kept and next(iter(self._kept.values()))[0] < late:
-            self._kept.popitem(last=False)
+        while self._entries and next(iter(self._entries.values()))[0] < late:
+            self._entries.popitem(last=False)
 
     def _set_timer(self) -> None:
         """Forget what nobody comes for."""
-        if self._kept and self._timer is None:
+        if self._entries and self._timer is None:
             self._timer = threading.Timer(max(self.seconds, 0.0), self._end_timer)
             self._timer.daemon = True
             self._timer.start()

@@ -15,7 +15,7 @@ from dpsql.core.roles import CHARGING
 from dpsql.runtime.progress import Progress
 
 from . import arrow
-from .directory import Bound, Columns, Credential, Known, Published
+from .directory import Bound, Columns, Credential, KnownUser, Published
 
 if TYPE_CHECKING:
     from dpsql.api.database import Database
@@ -104,10 +104,10 @@ class Users:
         self._askable: dict[str, _Askable] = {}
         self._lock = threading.Lock()
 
-    def find(self, user: str) -> Known | None:
+    def find(self, user: str) -> KnownUser | None:
         """See `Directory.find`."""
-        found = self._database.users.find(user)
-        return None if found is None else Known(found.role, _credential(found.credential))
+        person = self._database.users.find(user)
+        return None if person is None else KnownUser(person.role, _credential(person.credential))
 
     def nobody(self, user: str) -> Credential:
         """See `Directory.nobody`."""
@@ -117,9 +117,9 @@ class Users:
         """See `Directory.bind`."""
         key = (user, function, json.dumps(arguments, sort_keys=True))
         with self._lock:
-            known = self._bound.get(key)
-        if known is not None and known.holds():
-            return _Bound(known)
+            earlier = self._bound.get(key)
+        if earlier is not None and earlier.holds():
+            return _Bound(earlier)
         bound = self._database.for_analyst(user).bind(function, arguments)
         if function in CHARGING and bound.relation.is_light:
             with self._lock:
@@ -132,12 +132,12 @@ class Users:
     def published(self, user: str) -> list[Published]:
         """See `Directory.published`. The comment says what the table is and promises, after the owner's own words."""
         reader = self._database.for_analyst(user)
-        found: list[Published] = []
-        for one in reader.published():
-            comment = "; ".join(text for text in (one.comment, one.guarantee, f"made by {one.mechanism}") if text)
-            about = one.version, one.audience, one.schema, [asdict(key) for key in one.keys]
-            found.append(_Published(one.name, list(one.columns), comment, *about, reader))
-        return found
+        tables: list[Published] = []
+        for table in reader.published():
+            comment = "; ".join(text for text in (table.comment, table.guarantee, f"made by {table.mechanism}") if text)
+            about = table.version, table.audience, table.schema, [asdict(key) for key in table.keys]
+            tables.append(_Published(table.name, list(table.columns), comment, *about, reader))
+        return tables
 
     def askable(self, user: str) -> dict[str, list[tuple[str, str, str]]]:
         """See `Directory.askable`. It is asked each second for each user, so it is kept until others could be meant.
@@ -145,21 +145,21 @@ class Users:
         Domains are no events of the ledger: another one shows within `_ASKABLE_SECONDS`.
         """
         reader, now = self._database.for_analyst(user), time.monotonic()
-        known = self._askable.get(user)
-        if known is not None and now - known.looked < _ASKABLE_SECONDS and (newest := reader.still(known.since)):
-            self._askable[user] = replace(known, since=newest)
-            return known.tables
+        earlier = self._askable.get(user)
+        if earlier is not None and now - earlier.looked < _ASKABLE_SECONDS and (newest := reader.still(earlier.since)):
+            self._askable[user] = replace(earlier, since=newest)
+            return earlier.tables
         since = reader.point()
-        tables = {one.name: list(one.columns) for one in reader.askable()}
+        tables = {table.name: list(table.columns) for table in reader.askable()}
         self._askable[user] = _Askable(since, now, tables)
         return tables
 
     def budgets(self) -> list[tuple[str, float, float]]:
         """See `Directory.budgets`."""
-        found = self._database.budget()
+        frame = self._database.budget()
         return [
-            (str(one), float(whole), float(left))
-            for one, whole, left in zip(found["source"], found["epsilon"], found["epsilon_left"], strict=True)
+            (str(source), float(whole), float(left))
+            for source, whole, left in zip(frame["source"], frame["epsilon"], frame["epsilon_left"], strict=True)
         ]
 
     def owner(self, line: bytes) -> bytes:
@@ -171,8 +171,8 @@ class Users:
         self._database.close()
 
 
-def _credential(found: credentials.Credential) -> Credential:
-    return Credential(found.salt, found.iterations, found.stored_key, found.server_key)
+def _credential(stored: credentials.Credential) -> Credential:
+    return Credential(stored.salt, stored.iterations, stored.stored_key, stored.server_key)
 
 
 def open_users(path: str) -> Users:

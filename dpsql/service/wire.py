@@ -94,16 +94,16 @@ class Frames:
             Lost: one is too long.
         """
         self._buffer += data
-        found = []
+        frames = []
         while len(self._buffer) >= _HEAD.size:
             kind, length = _HEAD.unpack_from(self._buffer)
             if length > self._longest:
                 raise Lost("a frame between the service's processes is too long")
             if len(self._buffer) < _HEAD.size + length:
                 break
-            found.append((kind, bytes(self._buffer[_HEAD.size : _HEAD.size + length])))
+            frames.append((kind, bytes(self._buffer[_HEAD.size : _HEAD.size + length])))
             del self._buffer[: _HEAD.size + length]
-        return found
+        return frames
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

@@ -76,9 +76,9 @@ class Worker:
         if number in self.sessions:
             self.sessions[number].cancel()
 
-    def _begin(self, told: dict[str, Any], connection: socket.socket) -> None:
-        client = _Client(self, told, connection)
-        self.sessions[told["number"]] = client
+    def _begin(self, handshake: dict[str, Any], connection: socket.socket) -> None:
+        client = _Client(self, handshake, connection)
+        self.sessions[handshake["number"]] = client
         try:
             threading.Thread(target=client.run, daemon=True).start()
         except RuntimeError:  # there is too little memory for one more
@@ -107,12 +107,12 @@ class _Client:
         analyst: once their tables are here.
     """
 
-    def __init__(self, worker: Worker, told: dict[str, Any], connection: socket.socket) -> None:
-        self._worker, self._told = worker, told
+    def __init__(self, worker: Worker, handshake: dict[str, Any], connection: socket.socket) -> None:
+        self._worker, self._handshake = worker, handshake
         self._channel = _Framed(connection)
         self._channel.longest = LONGEST
         self._cancelled = False
-        self.number = int(told["number"])
+        self.number = int(handshake["number"])
         self.analyst: Analyst | None = None
 
     def run(self) -> None:
@@ -135,23 +135,25 @@ class _Client:
             pass
         except Exception as error:  # a fault of this package: what is said of a statement is said of its session
             with suppress(DpsqlError):
-                self._worker.shared.audit({"event": "fault", "user": self._told["user"], "reason": place_of(error)})
+                self._worker.shared.audit(
+                    {"event": "fault", "user": self._handshake["user"], "reason": place_of(error)}
+                )
             self._say("XX000", message(error))
         finally:
             self.end()
 
     def _serve(self) -> None:
-        told, options, channel = self._told, self._worker.options, self._channel
-        self.analyst = Analyst(self._worker.shared, Login(told["user"], told["token"]), channel.notice)
+        handshake, options, channel = self._handshake, self._worker.options, self._channel
+        self.analyst = Analyst(self._worker.shared, Login(handshake["user"], handshake["token"]), channel.notice)
         session = Session(channel, self.analyst, options, self._worker.holdings)
         state = session.state
         try:
-            state.settings.begin({**told["settings"], "application_name": told["application"]})
+            state.settings.begin({**handshake["settings"], "application_name": handshake["application"]})
             channel.send(b"R", struct.pack("!i", 0))
-            state.told = {**STATUS, "session_authorization": told["user"], **state.settings.reported}
-            for name, value in state.told.items():
+            state.reported_settings = {**STATUS, "session_authorization": handshake["user"], **state.settings.reported}
+            for name, value in state.reported_settings.items():
                 channel.send(b"S", text(name) + text(value))
-            channel.send(b"K", struct.pack("!iI", told["number"], told["key"]))
+            channel.send(b"K", struct.pack("!iI", handshake["number"], handshake["key"]))
             session.serve()
         finally:
             session.close()

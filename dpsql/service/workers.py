@@ -174,12 +174,14 @@ class Workers:
         """Those that are there now."""
         return list(self._of.values())
 
-    def open(self, user: str, told: dict[str, Any], connection: socket.socket, ended: Callable[[], None]) -> Worker:
+    def open(
+        self, user: str, handshake: dict[str, Any], connection: socket.socket, ended: Callable[[], None]
+    ) -> Worker:
         """Hand a session to the process of its user, which is started for it where there is none.
 
         Args:
             user: who logged in.
-            told: of the session; `number` is its number.
+            handshake: of the session; `number` is its number.
             connection: of the session.
             ended: called once, when the session has ended.
 
@@ -194,11 +196,11 @@ class Workers:
                     self._make_room()
                 worker = self._of[user] = self._started(user)
                 self._watch(worker)
-            worker.sessions[told["number"]] = ended
+            worker.sessions[handshake["number"]] = ended
         try:
-            worker.tell(SESSION, told, connection.fileno())
+            worker.tell(SESSION, handshake, connection.fileno())
         except wire.Lost:
-            worker.sessions.pop(told["number"], None)
+            worker.sessions.pop(handshake["number"], None)
             raise
         return worker
 

@@ -112,28 +112,28 @@ def allocate(
     chosen: list[tuple[Clique, Fraction]] = []
     for order, part in _order_shares(sorted(by_order), _first_share(error)).items():
         most = rows * (min(30.0, max(5.0, 1 / error)) if smooth else min(10.0, max(5.0, 0.7 / error)))
-        kept = (
+        measured = (
             by_order[order]
             if order == 1
             else _keep(domain, by_order[order], workload, neighbours, rho * part, most, room)
         )
-        for clique in set(by_order[order]) - set(kept):
+        for clique in set(by_order[order]) - set(measured):
             reasons[clique] = "too much noise for its cells, or more than all_cells: through its subsets"
-        sizes = [domain.size(clique) for clique in kept]
+        sizes = [domain.size(clique) for clique in measured]
         if order == 1:
             weights = [Fraction(round(1000 * size ** (2 / 3))) for size in sizes]
         else:
             weights = _least_error(sizes, float(rho * part), neighbours, rows)
         if workload.weights:  # Σ w·σ under Σ 1/2σ² = ρ is least with ρ ∝ w^{2/3}
-            weights = [w * _factor(workload.weight(c)) for c, w in zip(kept, weights, strict=True)]
+            weights = [w * _factor(workload.weight(c)) for c, w in zip(measured, weights, strict=True)]
         if order > 2 and pair is not None:
-            part = min(part, pair * len(kept))  # on average
+            part = min(part, pair * len(measured))  # on average
         weights = [stepped(weight) for weight in weights]
         whole = sum(weights, Fraction(0))
-        chosen += [(c, rho * part * w / whole) for c, w in zip(kept, weights, strict=True)]
+        chosen += [(c, rho * part * w / whole) for c, w in zip(measured, weights, strict=True)]
         room -= sum(sizes)
-        if order == 2 and kept:
-            pair = part / len(kept)
+        if order == 2 and measured:
+            pair = part / len(measured)
     if smooth:
         chosen = _less_on_covered(chosen, Fraction(min(1.0, max(0.25, 2.5 * math.sqrt(error)))).limit_denominator(100))
     spent = sum((share for _, share in chosen), Fraction(0))
@@ -253,13 +253,13 @@ def _keep(
         weight = workload.weight(clique)
         return domain.size(clique) / (weight ** (1 / 3) if weight >= FOLLOWING else 1.0)
 
-    kept = sorted(cliques, key=lambda clique: (counted(clique), clique))
-    cells = sum(domain.size(clique) for clique in kept)
-    while kept:
-        if noise(neighbours, rho / len(kept)) * counted(kept[-1]) <= most and cells <= room:
+    measured = sorted(cliques, key=lambda clique: (counted(clique), clique))
+    cells = sum(domain.size(clique) for clique in measured)
+    while measured:
+        if noise(neighbours, rho / len(measured)) * counted(measured[-1]) <= most and cells <= room:
             break
-        cells -= domain.size(kept.pop())
-    return kept
+        cells -= domain.size(measured.pop())
+    return measured
 
 
 def _order_shares(orders: Sequence[int], first: Fraction) -> dict[int, Fraction]:

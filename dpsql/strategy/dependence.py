@@ -46,22 +46,24 @@ def mutual_information(codes: Codes, weights: Floats, sizes: Sequence[int], prog
         progress: notified of each column.
     """
     if len(codes) > _MOST_ROWS:
-        kept = np.sort(np.argsort(-weights, kind="stable")[:_MOST_ROWS])
-        codes, weights = codes[kept], weights[kept]
+        heaviest = np.sort(np.argsort(-weights, kind="stable")[:_MOST_ROWS])
+        codes, weights = codes[heaviest], weights[heaviest]
     columns, total = codes.shape[1], float(weights.sum())
     entropies, occupied = np.zeros(columns), np.zeros(columns)
     for place, size in enumerate(sizes):
         entropies[place], occupied[place] = _entropy(np.bincount(codes[:, place], weights, size) / total)
-    found = np.diag(entropies)
+    information = np.diag(entropies)
     progress.stage("dependences of the prior", columns)
-    for one in range(columns):
-        for two in range(one + 1, columns):
-            _, cells = np.unique(codes[:, one] * sizes[two] + codes[:, two], return_inverse=True)
+    for first in range(columns):
+        for two in range(first + 1, columns):
+            _, cells = np.unique(codes[:, first] * sizes[two] + codes[:, two], return_inverse=True)
             joint, filled = _entropy(np.bincount(cells, weights) / total)
-            bias = (filled - occupied[one] - occupied[two] + 1) / (2 * total)
-            found[one, two] = found[two, one] = max(0.0, entropies[one] + entropies[two] - joint - bias)
+            bias = (filled - occupied[first] - occupied[two] + 1) / (2 * total)
+            information[first, two] = information[two, first] = max(
+                0.0, entropies[first] + entropies[two] - joint - bias
+            )
         progress.advance(1)
-    return found
+    return information
 
 
 def _entropy(probabilities: Floats) -> tuple[float, int]:
@@ -88,15 +90,15 @@ def dependent_cliques(
     tells = np.array([information[list(clique)].max(axis=0) for clique in candidates])
     price = np.array([_NOISE_PRICE * noise(math.prod(sizes[place] for place in c)) for c in candidates])
     missing = {pair: float(information[pair]) for pair in pairs}
-    known, free = np.zeros(len(names)), np.ones(len(candidates), bool)
+    covered, free = np.zeros(len(names)), np.ones(len(candidates), bool)
     chosen: list[tuple[int, ...]] = []
     while free.any() and len(chosen) < count:
         inside = [sum(missing.get(pair, 0.0) for pair in itertools.combinations(c, 2)) for c in candidates]
-        gains = np.maximum(tells - known, 0.0).sum(axis=1) + np.array(inside) - price
+        gains = np.maximum(tells - covered, 0.0).sum(axis=1) + np.array(inside) - price
         best = int(np.argmax(np.where(free, gains, -np.inf)))
         free[best] = False
         chosen.append(candidates[best])
-        known = np.maximum(known, tells[best])
+        covered = np.maximum(covered, tells[best])
         for pair in itertools.combinations(candidates[best], 2):
             missing.pop(pair, None)
     taken = set(chosen)
@@ -113,9 +115,9 @@ def _graph_cliques(information: Floats, pairs: Sequence[tuple[int, ...]]) -> lis
     edges = edges[:_MOST_EDGES]
     linked = set(edges)
     triangles = {
-        tuple(sorted({*one, *two}))
-        for one, two in itertools.combinations(edges, 2)
-        if len({*one, *two}) == 3 and set(itertools.combinations(sorted({*one, *two}), 2)) <= linked
+        tuple(sorted({*edge, *two}))
+        for edge, two in itertools.combinations(edges, 2)
+        if len({*edge, *two}) == 3 and set(itertools.combinations(sorted({*edge, *two}), 2)) <= linked
     }
     return [*edges, *sorted(triangles)[:_MOST_TRIANGLES]]
 

@@ -57,7 +57,7 @@ def by_noise(settings: Settings, error: float, believed: Sequence[Target]) -> Se
         rows, steps = math.ceil(settings.rows * (0.5 + 0.25 * more)), math.ceil(settings.steps * (0.5 + 0.9 * more))
         polish, telling = int(settings.steps * (0.15 + 0.25 * more)), _TELLING * more
         return replace(settings, rows=rows, steps=steps, polish=polish, telling=telling)
-    apart = [one for one in believed if not any(set(one.clique) <= set(joint.names) for joint in settings.joints)]
+    apart = [pair for pair in believed if not any(set(pair.clique) <= set(joint.names) for joint in settings.joints)]
     few = forest_information(apart) <= _FEW
     rows, steps = -(-settings.rows // 4) if few else settings.rows, -(-settings.steps * 3 // 5)
     strength = settings.strength * (_TO_PAIRS if settings.reference and error <= HIDDEN else 1)

@@ -78,13 +78,13 @@ def foretold_errors(
     pairs = (clique for clique in workload.closure() if len(clique) == 2)
     for clique in dict.fromkeys((*workload.needed, *pairs)):
         by_order.setdefault(len(clique), []).append(clique)
-    found: dict[Clique, float] = {}
+    errors: dict[Clique, float] = {}
     for order, chosen in by_order.items():
         if order == 1:
-            found |= {one: float(facts.columns[facts.places[one[0]]]) for one in chosen if one in levels}
+            errors |= {single: float(facts.columns[facts.places[single[0]]]) for single in chosen if single in levels}
         elif order and not allocation.drowned:
-            found |= zip(chosen, facts.errors(chosen).tolist(), strict=True)
-    return found
+            errors |= zip(chosen, facts.errors(chosen).tolist(), strict=True)
+    return errors
 
 
 class _Facts:
@@ -129,8 +129,8 @@ class _Facts:
     def _hidden_of_pairs(self, at: npt.NDArray[np.int64], sizes: Floats) -> Floats:
         """x_U of all pairs of each marginal, shape (marginals, pairs)."""
         pairs = list(itertools.combinations(range(at.shape[1]), 2))
-        one, two = at[:, [pair[0] for pair in pairs]], at[:, [pair[1] for pair in pairs]]
-        return hidden(sizes[one] * sizes[two], self._pairs[one, two])
+        firsts, two = at[:, [pair[0] for pair in pairs]], at[:, [pair[1] for pair in pairs]]
+        return hidden(sizes[firsts] * sizes[two], self._pairs[firsts, two])
 
 
 def hidden(cells: Floats, level: Floats) -> Floats:

@@ -40,14 +40,18 @@ def pair_errors(model: RelaxedTable, measured: Sequence[Target]) -> dict[Clique,
         model: the fit.
         measured: noisy marginals.
     """
-    wholes = [one for one in measured if one.cells is None and one.variance > 0]
-    levels = {one.clique: math.sqrt(2 / math.pi) * one.stddev / model.total for one in wholes if len(one.clique) <= 2}
-    found: dict[Clique, float] = {}
-    for one in wholes:
-        if len(one.clique) == 2:
-            shares = np.maximum(model.project(one.clique).astype(np.float64), 0.0).reshape(one.shape)
-            found[one.clique] = _pair_error(shares, one.clique, levels, model.total)
-    return found
+    wholes = [target for target in measured if target.cells is None and target.variance > 0]
+    levels = {
+        target.clique: math.sqrt(2 / math.pi) * target.stddev / model.total
+        for target in wholes
+        if len(target.clique) <= 2
+    }
+    errors: dict[Clique, float] = {}
+    for target in wholes:
+        if len(target.clique) == 2:
+            shares = np.maximum(model.project(target.clique).astype(np.float64), 0.0).reshape(target.shape)
+            errors[target.clique] = _pair_error(shares, target.clique, levels, model.total)
+    return errors
 
 
 def _pair_error(shares: npt.NDArray[np.float64], clique: Clique, levels: dict[Clique, float], total: float) -> float:
@@ -97,7 +101,7 @@ def planned_words(clique: Clique, error: float | None) -> str:
 
 def strong_words(settings: Settings, strong: Sequence[Target], again: Sequence[Measurement]) -> dict[str, Any]:
     """What the report says of pairs: which depend on each other beyond the noise, which columns were joined."""
-    found: dict[str, Any] = {"strong_pairs": [", ".join(one.clique) for one in strong]}
+    words: dict[str, Any] = {"strong_pairs": [", ".join(pair.clique) for pair in strong]}
     if settings.joints:
-        found["joined"] = [", ".join(joint.names) for joint in settings.joints]
-    return found | ({"measured_again": len(again)} if again else {})
+        words["joined"] = [", ".join(joint.names) for joint in settings.joints]
+    return words | ({"measured_again": len(again)} if again else {})

@@ -41,7 +41,7 @@ class Sums:
     shape: tuple[int, ...]
 
 
-Asked = tuple[tuple[int, ...], int | Sums | None]
+PlacedQuery = tuple[tuple[int, ...], int | Sums | None]
 """The places of columns, and what is asked of them: of a marginal None, of thresholds how many must match."""
 
 
@@ -66,12 +66,12 @@ class Answers:
     rmse: float
 
 
-def answers(tables: Coded, asked: Sequence[Asked]) -> Answers:
+def answers(tables: Coded, queries: Sequence[PlacedQuery]) -> Answers:
     """Compare the answers of both tables.
 
     Args:
         tables: the real and the synthetic one.
-        asked: what the workload asks for, one at least.
+        queries: what the workload asks for, one at least.
 
     Raises:
         InvalidArgument: nothing is asked, or a family of thresholds has too many cells.
@@ -80,14 +80,14 @@ def answers(tables: Coded, asked: Sequence[Asked]) -> Answers:
     >>> answers(Coded(rows, made, (2, 2), (0, 0)), [((0, 1), None)]).l1
     1.5
     """
-    if not asked:
+    if not queries:
         raise InvalidArgument("the workload asks for nothing: name at least one marginal")
-    errors = [errors_of(tables, columns, of) for columns, of in asked]
+    errors = [errors_of(tables, columns, of) for columns, of in queries]
     l1 = [each.l1 for each in errors if each.l1 is not None]
     return Answers(
         marginals=len(l1),
-        families=sum(isinstance(of, int) for _, of in asked),
-        linear=sum(each.number for each, (_, of) in zip(errors, asked, strict=True) if isinstance(of, Sums)),
+        families=sum(isinstance(of, int) for _, of in queries),
+        linear=sum(each.number for each, (_, of) in zip(errors, queries, strict=True) if isinstance(of, Sums)),
         largest=max(each.largest for each in errors),
         zeros=max(each.zeros for each in errors),
         l1=float(np.mean(l1)) if l1 else None,
@@ -115,7 +115,7 @@ class Errors:
 
 
 def errors_of(tables: Coded, columns: tuple[int, ...], of: int | Sums | None) -> Errors:
-    """Compare the answers of both tables to one marginal or family; see `Asked`.
+    """Compare the answers of both tables to one marginal or family; see `PlacedQuery`.
 
     Raises:
         InvalidArgument: a family of thresholds has too many cells.
@@ -145,22 +145,22 @@ def errors_between(real: Fractions, answers: Fractions, number: int, *, is_margi
 
 def _marginal(tables: Coded, columns: tuple[int, ...]) -> tuple[Fractions, Fractions]:
     """The answers of both tables, of cells that are not empty in both."""
-    found = tables.marginals(columns)
-    return found.real, found.synthetic
+    marginals = tables.marginals(columns)
+    return marginals.real, marginals.synthetic
 
 
-def _sums(tables: Coded, columns: tuple[int, ...], asked: Sums) -> tuple[Fractions, Fractions]:
+def _sums(tables: Coded, columns: tuple[int, ...], sums: Sums) -> tuple[Fractions, Fractions]:
     """The same of linear queries, divided by their largest weight."""
-    found, family = tables.marginals(columns), asked.family
-    inside = np.ones(len(found.real), bool)
-    for codes, size in zip(found.places, asked.shape, strict=True):
+    marginals, family = tables.marginals(columns), sums.family
+    inside = np.ones(len(marginals.real), bool)
+    for codes, size in zip(marginals.places, sums.shape, strict=True):
         inside &= codes < size
     cells = np.zeros(int(inside.sum()), np.int64)
-    for codes, size in zip(found.places, asked.shape, strict=True):
+    for codes, size in zip(marginals.places, sums.shape, strict=True):
         cells = cells * size + codes[inside]
     real, synthetic = (
         family.answers(np.bincount(cells, part[inside], len(family.weights)).astype(np.float64))
-        for part in (found.real, found.synthetic)
+        for part in (marginals.real, marginals.synthetic)
     )
     return real / family.largest, synthetic / family.largest
 
@@ -172,8 +172,8 @@ def _thresholds(tables: Coded, columns: tuple[int, ...], least: int) -> tuple[Fr
         raise InvalidArgument(
             f"a family of thresholds has {math.prod(shape):,} answers, more than {_MOST_CELLS:,}: give fewer columns"
         )
-    found = tables.marginals(columns)
+    marginals = tables.marginals(columns)
     dense = np.zeros((2, math.prod(shape)))
-    dense[:, np.ravel_multi_index(found.places, shape)] = found.real, found.synthetic
+    dense[:, np.ravel_multi_index(marginals.places, shape)] = marginals.real, marginals.synthetic
     real, synthetic = (threshold_counts(part, shape, least) for part in dense)
     return real, synthetic

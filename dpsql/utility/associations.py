@@ -79,20 +79,22 @@ def associations(
     information_of: list[tuple[float, float]] = []
     dependence_of: list[tuple[float, float]] = []
     for i, j in pairs:
-        found = tables.marginals((i, j))
-        gaps.append(np.abs(found.real - found.synthetic))
+        marginals = tables.marginals((i, j))
+        gaps.append(np.abs(marginals.real - marginals.synthetic))
         chance = tables.marginals((i, j), by_chance=True)
-        known = information(found, found.real), information(found, found.synthetic)
+        both_information = information(marginals, marginals.real), information(marginals, marginals.synthetic)
         alone = information(chance, chance.real), information(chance, chance.synthetic)
-        information_of.append(known)
-        dependence_of.append((_beyond(known[0], alone[0]), _beyond(known[1], alone[1])))
+        information_of.append(both_information)
+        dependence_of.append((_beyond(both_information[0], alone[0]), _beyond(both_information[1], alone[1])))
         if tables.ordered[i] and tables.ordered[j]:
             limits = (tables.ordered[i], tables.ordered[j])
-            correlations.append([correlation(found, shares, limits) for shares in (found.real, found.synthetic)])
-        made = found.of_rows[n:]
-        unseen += int((found.real == 0)[made].sum())
+            correlations.append(
+                [correlation(marginals, shares, limits) for shares in (marginals.real, marginals.synthetic)]
+            )
+        made = marginals.of_rows[n:]
+        unseen += int((marginals.real == 0)[made].sum())
         if impossible and (i, j) in impossible:
-            never |= impossible[i, j][found.places][made]
+            never |= impossible[i, j][marginals.places][made]
     l1_pairs = float(np.mean([gap.sum() for gap in gaps])) if gaps else 0.0
     largest = max([float(gap.max()) for gap in gaps], default=0.0)
     l1_triples = []
@@ -127,15 +129,15 @@ def _differences(values: list[tuple[float, float]]) -> tuple[float, float]:
     return float(apart.mean()), float(apart[top].mean())
 
 
-def _beyond(found: float, chance: float) -> float:
+def _beyond(strength: float, chance: float) -> float:
     """What is left of an information when what chance alone makes up is taken off."""
-    return max(0.0, (found - chance) / (1 - chance)) if chance < 1 else 0.0
+    return max(0.0, (strength - chance) / (1 - chance)) if chance < 1 else 0.0
 
 
 def _gaps(tables: Coded, sets: list[tuple[int, ...]]) -> Iterator[Fractions]:
     for columns in sets:
-        found = tables.marginals(columns)
-        yield np.abs(found.real - found.synthetic)
+        marginals = tables.marginals(columns)
+        yield np.abs(marginals.real - marginals.synthetic)
 
 
 def information(pair: Marginals, shares: Fractions) -> float:
@@ -146,7 +148,7 @@ def information(pair: Marginals, shares: Fractions) -> float:
         shares: of the rows in each.
     """
     single = [np.asarray(np.bincount(place, weights=shares), np.float64) for place in pair.places]
-    smaller = min(_entropy(one) for one in single)
+    smaller = min(_entropy(axis_shares) for axis_shares in single)
     if smaller <= 0:
         return 0.0
     held = shares > 0

@@ -127,8 +127,8 @@ class Coded:
             if number <= most:
                 return list(listed)
             chosen = set(draw.choice(number, most, replace=False).tolist())
-            return [one for place, one in enumerate(listed) if place in chosen]
-        found: set[tuple[int, ...]] = set()
-        while len(found) < most:
-            found.add(tuple(sorted(draw.choice(width, order, replace=False).tolist())))
-        return sorted(found)
+            return [columns for place, columns in enumerate(listed) if place in chosen]
+        drawn_sets: set[tuple[int, ...]] = set()
+        while len(drawn_sets) < most:
+            drawn_sets.add(tuple(sorted(draw.choice(width, order, replace=False).tolist())))
+        return sorted(drawn_sets)

@@ -62,10 +62,10 @@ def groups(tables: Coded, columns: Sequence[int]) -> Groups:
     others = [column for column in range(len(tables.sizes)) if column not in columns]
     if not others:
         raise InvalidArgument("groups are of all columns: leave at least one column out, to compare within the groups")
-    found = tables.marginals(tuple(columns))
+    marginals = tables.marginals(tuple(columns))
     shape = tuple(tables.sizes[column] for column in columns)
-    held = np.ravel_multi_index(found.places, shape)
-    real, synthetic = found.real, found.synthetic
+    held = np.ravel_multi_index(marginals.places, shape)
+    real, synthetic = marginals.real, marginals.synthetic
     far = np.abs(real * len(tables.real) - synthetic * len(tables.synthetic)) > FAR
     l1 = np.zeros(len(held))
     pairs = _pairs(others)

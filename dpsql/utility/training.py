@@ -108,13 +108,13 @@ def _label(tables: Coded, target: int) -> Any:
     """What makes labels of codes."""
     codes = tables.real[:, target]
     regular = tables.ordered[target]
-    known = codes[codes < regular]
-    if regular and len(known):
-        median, largest = int(np.median(known)), int(known.max())
+    regular_codes = codes[codes < regular]
+    if regular and len(regular_codes):
+        median, largest = int(np.median(regular_codes)), int(regular_codes.max())
         least = median if median == largest else median + 1
-        return lambda one: (one >= least) & (one < regular)
+        return lambda code: (code >= least) & (code < regular)
     most = int(np.bincount(codes).argmax())
-    return lambda one: one == most
+    return lambda code: code == most
 
 
 def _auc(
@@ -130,7 +130,7 @@ def _auc(
     if labels.all() or not labels.any():
         return 0.5, 0.5
     others = [column for column in range(len(tables.sizes)) if column != target]
-    found = []
+    areas = []
     models: tuple[tuple[Any, Any], ...] = (
         (LogisticRegression(max_iter=_STEPS), lambda codes: _indicated(tables, codes, others)),
         (HistGradientBoostingClassifier(random_state=_SEED), lambda codes: codes[:, others]),
@@ -140,8 +140,8 @@ def _auc(
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a linear model that has not converged is good enough to compare
             model.fit(features(rows), labels)
-            found.append(float(roc_auc_score(truth, model.predict_proba(features(tested))[:, 1])))
-    return found[0], found[1]
+            areas.append(float(roc_auc_score(truth, model.predict_proba(features(tested))[:, 1])))
+    return areas[0], areas[1]
 
 
 def _indicated(tables: Coded, codes: Codes, columns: list[int]) -> Any:

@@ -29,13 +29,13 @@ class Utility(Associations):
 
     def figures(self) -> dict[str, int | float | None]:
         """The figures by name, those of the models after `auc_`."""
-        found: dict[str, Any] = {name: value for name, value in asdict(self).items() if name != "training"}
+        figures: dict[str, Any] = {name: value for name, value in asdict(self).items() if name != "training"}
         if self.training is not None:
-            told = asdict(self.training)
+            trained = asdict(self.training)
             for name in ("linear", "boosting", "linear_real", "boosting_real"):
-                found[f"auc_{name}"] = told.pop(name)
-            found |= {f"rows_{name}": value for name, value in told.items()}
-        return found
+                figures[f"auc_{name}"] = trained.pop(name)
+            figures |= {f"rows_{name}": value for name, value in trained.items()}
+        return figures
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """What each figure is, and the figure, for people."""
@@ -89,6 +89,6 @@ def measure(
     >>> same.l1_pairs, same.nmi, same.unseen
     (0.0, 0.0, 0)
     """
-    found = associations(tables, impossible)
+    compared = associations(tables, impossible)
     trained = None if target is None else training(tables, target, held_out, reference=reference)
-    return Utility(**vars(found), rows=len(tables.real), synthetic_rows=len(tables.synthetic), training=trained)
+    return Utility(**vars(compared), rows=len(tables.real), synthetic_rows=len(tables.synthetic), training=trained)

@@ -135,9 +135,9 @@ def test_the_least_epsilon_pays_and_less_does_not(neighbours):
     pricing = Pricing(questions, price(questions, 5.0, 1e-6))
     asked = mechanism.enough(domain, workload, neighbours, ROWS)
     least = pricing.least(asked)
-    assert asked <= least.rho < pricing.asked.rho
+    assert asked <= least.rho < pricing.offered.rho
     assert pricing.at(least.epsilon * 0.99).rho < asked
-    assert pricing.least(pricing.asked.rho * 2) is None
+    assert pricing.least(pricing.offered.rho * 2) is None
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_calls_of_one_statement_are_each_looked_up(people, binds):
     "change", ["ALTER TABLE people DROP COLUMN sex", "CALL dp_domain('people', 'sex', \"values\" := ['F'])"]
 )
 def test_what_changes_before_it_runs_is_noticed_and_nothing_is_charged(people, monkeypatch, change):
-    keep = once.kept
+    keep = once.materialized
 
     def late(*arguments):
         with people.cursor() as other:

@@ -17,7 +17,7 @@ import numpy as np
 from dpsql.core.threshold import threshold_counts
 from dpsql.mechanisms.base import Mechanism, Outcome
 from dpsql.models.model import Model, projecting
-from dpsql.utility.answers import Asked, Errors, Sums, errors_between
+from dpsql.utility.answers import Errors, PlacedQuery, Sums, errors_between
 from dpsql.utility.coded import Coded, Fractions
 
 _MOST_CELLS: Final = 20_000_000
@@ -44,25 +44,25 @@ def fitted_models() -> Iterator[list[Model]]:
 
 
 def errors_before(
-    model: Model, tables: Coded, asked: Sequence[Asked], names: Sequence[str], shapes: Sequence[int]
+    model: Model, tables: Coded, queries: Sequence[PlacedQuery], names: Sequence[str], shapes: Sequence[int]
 ) -> list[Errors | None]:
     """The errors of a model's answers; None where there are too many cells.
 
     Args:
         model: of a release.
         tables: whose real rows say what is true.
-        asked: what is compared.
+        queries: what is compared.
         names: of all columns.
         shapes: how many codes each column has in the model.
     """
-    small = [columns for columns, _ in asked if math.prod(tables.sizes[column] for column in columns) <= _MOST_CELLS]
+    small = [columns for columns, _ in queries if math.prod(tables.sizes[column] for column in columns) <= _MOST_CELLS]
     cliques = {columns: tuple(names[column] for column in columns) for columns in small}
     project = projecting(model, list(dict.fromkeys(cliques.values())))
     return [
         _errors(tables, columns, of, np.asarray(project(cliques[columns]), np.float64), shapes)
         if columns in cliques
         else None
-        for columns, of in asked
+        for columns, of in queries
     ]
 
 

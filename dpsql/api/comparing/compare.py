@@ -147,17 +147,17 @@ def _check_prior_rows(cursor: Cursor, settings: Settings, search_path: str) -> N
 
 
 def _job(copied: Copied, settings: Settings, run: _Run) -> str:
-    asked: dict[str, Any] = arguments_of(run.mechanism)
+    arguments: dict[str, Any] = arguments_of(run.mechanism)
     if run.value is not None and run.option == PRIOR_ROWS:
         copied = dataclasses.replace(copied, prior_rows=int(run.value))
     elif run.value is not None:
-        asked[run.option] = f"{run.value:.17g}"
-    if "rows" in asked:
-        asked["rows"] = int(asked["rows"])
-    asked |= {"workload": run.workload, "columns": None if settings.columns is None else list(settings.columns)}
+        arguments[run.option] = f"{run.value:.17g}"
+    if "rows" in arguments:
+        arguments["rows"] = int(arguments["rows"])
+    arguments |= {"workload": run.workload, "columns": None if settings.columns is None else list(settings.columns)}
     measured = {"target": settings.target, "groups": list(settings.groups), "workload": run.workload or "all 2-way"}
     load = [str(Path(path).resolve()) for path in settings.load]
-    described = {"copied": dataclasses.asdict(copied), "epsilon": run.epsilon, "asked": asked, "measured": measured}
+    described = {"copied": dataclasses.asdict(copied), "epsilon": run.epsilon, "asked": arguments, "measured": measured}
     return json.dumps({**described, "load": load})
 
 

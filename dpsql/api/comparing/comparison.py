@@ -126,8 +126,8 @@ class Comparison:
         except ImportError:
             raise DpsqlError("plot() needs matplotlib, which is not installed: pip install matplotlib") from None
         by, words = self._against()
-        found = [each for each in _DRAWN if any(run.get(each[0]) is not None for run in self.best)]
-        panels = [each for each in found if by == "value" or each[0] not in _COSTS]
+        shown_errors = [each for each in _DRAWN if any(run.get(each[0]) is not None for run in self.best)]
+        panels = [each for each in shown_errors if by == "value" or each[0] not in _COSTS]
         longest = _MARK_INCHES + _INCHES * max(map(len, self._lines(by)))
         width = max(0.6 + 4.2 * max(1, len(panels)), longest)
         drawn = figure(width, 3.9)
@@ -221,9 +221,9 @@ def _points(
     """Where a line goes: places, medians, and how far the runs reach below and above."""
     places = sorted({run[by] for run in runs if run.get(name) is not None})
     values = [[run[name] for run in runs if run[by] == place and run.get(name) is not None] for place in places]
-    middle = [float(np.median(one)) for one in values]
-    below = [centre - min(one) for centre, one in zip(middle, values, strict=True)]
-    above = [max(one) - centre for centre, one in zip(middle, values, strict=True)]
+    middle = [float(np.median(errors)) for errors in values]
+    below = [centre - min(errors) for centre, errors in zip(middle, values, strict=True)]
+    above = [max(errors) - centre for centre, errors in zip(middle, values, strict=True)]
     return places, middle, [below, above]
 
 
@@ -240,9 +240,9 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def _failures(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Why runs have no figures, each reason once."""
-    found: dict[tuple[str, str], int] = {}
+    failures: dict[tuple[str, str], int] = {}
     for run in runs:
         if "error" in run:
             reason = run["mechanism"], run["error"]
-            found[reason] = found.get(reason, 0) + 1
-    return [f"{mechanism}: {count} without figures: {error}" for (mechanism, error), count in found.items()]
+            failures[reason] = failures.get(reason, 0) + 1
+    return [f"{mechanism}: {count} without figures: {error}" for (mechanism, error), count in failures.items()]

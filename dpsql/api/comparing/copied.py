@@ -91,17 +91,17 @@ def copy(cursor: Cursor, source: Source, folder: Path, prior: str | None, search
     copied = [source] if public is None else [source, public]
     cursor.execute(f"ATTACH {literal(path)} AS {_AT}")
     try:
-        for one in copied:
-            for statement in _made(one):
+        for table in copied:
+            for statement in _made(table):
                 cursor.execute(statement.format(at=f"{_AT}."))
-            cursor.execute(f"INSERT INTO {_AT}.{_name(one)} SELECT {_columns(one)} FROM {_whole(one)}")  # noqa: S608
-        digests = tuple(_digest(cursor, f"{_AT}.{_name(one)}") for one in copied)
+            cursor.execute(f"INSERT INTO {_AT}.{_name(table)} SELECT {_columns(table)} FROM {_whole(table)}")  # noqa: S608
+        digests = tuple(_digest(cursor, f"{_AT}.{_name(table)}") for table in copied)
     finally:
         cursor.execute(f"DETACH {_AT}")
     unit = account.unit_column
     return Copied(
         path=path,
-        tables=tuple(statement for one in copied for statement in _made(one)),
+        tables=tuple(statement for table in copied for statement in _made(table)),
         source=(source.schema, source.name),
         prior=None if public is None else (public.schema, public.name),
         delta=account.delta,
@@ -109,7 +109,9 @@ def copy(cursor: Cursor, source: Source, folder: Path, prior: str | None, search
         unit=unit,
         unit_rows=account.neighbours.unit_rows if unit else None,
         attributes=tuple(fields_of(attribute) for attribute in facts.declared(books, source.key).values()),
-        constraints=tuple((one.predicate, one.columns) for one in facts.constraints(books, source.key)),
+        constraints=tuple(
+            (constraint.predicate, constraint.columns) for constraint in facts.constraints(books, source.key)
+        ),
         digests=digests,
     )
 
@@ -132,8 +134,8 @@ def count_prior(cursor: Cursor, prior: str, search_path: str) -> int:
         UnknownName: there is no such table.
     """
     public = find_source(cursor, prior, search_path)
-    found = cursor.execute(f"SELECT count(*) FROM {_whole(public)}").fetchone()  # noqa: S608
-    return int(found[0]) if found else 0
+    row = cursor.execute(f"SELECT count(*) FROM {_whole(public)}").fetchone()  # noqa: S608
+    return int(row[0]) if row else 0
 
 
 def restore(cursor: Cursor, copied: Copied, epsilon: float) -> Source:

@@ -21,7 +21,7 @@ from dpsql.api.release import Release
 from dpsql.core.names import quote
 from dpsql.models.model import Model
 from dpsql.owner.evaluate import Compared, compared, evaluation_of
-from dpsql.utility.answers import Asked, Errors, Sums, errors_of
+from dpsql.utility.answers import Errors, PlacedQuery, Sums, errors_of
 
 _ACCOUNT: Final = 1000.0
 """ε of the copy's account, the most there is: Laplace noise takes far more of an (ε, δ) account than its own ε."""
@@ -32,14 +32,14 @@ _COUNTED: Final = ("rounds", "queries_per_round", "steps", "passes", "relaxed_ro
 
 
 def figures(
-    copied: Copied, epsilon: float, asked: Mapping[str, Any], measured: Mapping[str, Any]
+    copied: Copied, epsilon: float, arguments: Mapping[str, Any], measured: Mapping[str, Any]
 ) -> dict[str, int | float | Mapping[str, Any] | None]:
     """Make a release of the copy and compare it with the copy.
 
     Args:
         copied: the table.
         epsilon: of the release.
-        asked: the other arguments of `Database.synthesize`.
+        arguments: the other arguments of `Database.synthesize`.
         measured: the arguments of `dpsql.owner.evaluate.evaluate`.
 
     Returns:
@@ -52,10 +52,10 @@ def figures(
             source = restore(cursor, copied, _ACCOUNT)
         table = ".".join(map(quote, copied.source))
         if copied.prior is not None:
-            asked = {**asked, "prior": ".".join(map(quote, copied.prior))}
+            arguments = {**arguments, "prior": ".".join(map(quote, copied.prior))}
         began, used = time.monotonic(), time.process_time()
         with fitted_models() as models:
-            release = db.synthesize(table, epsilon, **asked)
+            release = db.synthesize(table, epsilon, **arguments)
         taken = {
             "seconds": time.monotonic() - began,
             "cpu_seconds": time.process_time() - used,
@@ -63,7 +63,7 @@ def figures(
         }
         with db.instance.cursor() as cursor:
             tables = compared(cursor, source, release.entry.key)
-        answers = _Answers(tables, tables.asked(measured["workload"]), models[-1] if models else None)
+        answers = _Answers(tables, tables.queries_of(measured["workload"]), models[-1] if models else None)
         described, counted = _described(release), _counted(release)
         return {
             **evaluation_of(tables, **measured).figures(),
@@ -93,38 +93,38 @@ class _Answers:
 
     Attributes:
         tables: real and synthetic rows.
-        asked: what is compared.
+        queries: what is compared.
         model: before rows were drawn; None if nobody has it.
     """
 
     tables: Compared
-    asked: Sequence[Asked]
+    queries: Sequence[PlacedQuery]
     model: Model | None
 
     @property
     def before(self) -> dict[str, float | None]:
         """The errors of the model over all answers; nothing where some have too many cells."""
-        errors = [one for one in self._of_model if one is not None]
-        if not errors or len(errors) < len(self.asked):
+        errors = [errors_of_query for errors_of_query in self._of_model if errors_of_query is not None]
+        if not errors or len(errors) < len(self.queries):
             return {}
-        l1 = [one.l1 for one in errors if one.l1 is not None]
+        l1 = [query.l1 for query in errors if query.l1 is not None]
         return {
-            "before_largest": max(one.largest for one in errors),
+            "before_largest": max(query.largest for query in errors),
             "before_l1": float(np.mean(l1)) if l1 else None,
-            "before_rmse": math.sqrt(sum(one.squares for one in errors) / sum(one.number for one in errors)),
+            "before_rmse": math.sqrt(sum(query.squares for query in errors) / sum(query.number for query in errors)),
         }
 
     @cached_property
     def _of_model(self) -> Sequence[Errors | None]:
         if self.model is None:
-            return [None] * len(self.asked)
+            return [None] * len(self.queries)
         declared = self.tables.declared
         sizes = [attribute.size for attribute in declared]
-        return errors_before(self.model, self.tables.tables, self.asked, declared.names, sizes)
+        return errors_before(self.model, self.tables.tables, self.queries, declared.names, sizes)
 
     def each(self) -> Iterator[dict[str, Any]]:
         """What was asked, with the errors of the rows and of the model."""
-        for (columns, of), before in zip(self.asked, self._of_model, strict=True):
+        for (columns, of), before in zip(self.queries, self._of_model, strict=True):
             words = "marginal" if of is None else "linear queries" if isinstance(of, Sums) else f"at least {of} match"
             errors = errors_of(self.tables.tables, columns, of)
             named = {"columns": _names(self.tables, columns), "kind": words, **_stated(errors)}

@@ -119,8 +119,8 @@ class Settings:
     @property
     def listed(self) -> list[str]:
         """The mechanisms, `all` and the settings of each written out."""
-        found = [tuple(sorted(registered())) if spec == ALL else settings_of(spec) for spec in self.mechanisms]
-        return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+        specs = [tuple(sorted(registered())) if spec == ALL else settings_of(spec) for spec in self.mechanisms]
+        return list(dict.fromkeys(itertools.chain.from_iterable(specs)))
 
     @property
     def varied(self) -> Varied:
@@ -152,10 +152,10 @@ def arguments_of(spec: str) -> dict[str, Any]:
     name, _, rest = spec.partition(":")
     if name != "auto" and name not in registered():
         raise InvalidArgument(f"mechanisms has {shorten(name)!r}: give {', '.join(['auto', *sorted(registered())])}")
-    found = {}
+    options = {}
     for part in filter(None, rest.split(",")):
         option, equals, value = part.partition("=")
         if not equals or not option:
             raise InvalidArgument(f"mechanisms has {shorten(spec)!r}: write options as {name}:rounds=5,noise=gaussian")
-        found[option.strip()] = value.strip()
-    return {**found, "mechanism": name}
+        options[option.strip()] = value.strip()
+    return {**options, "mechanism": name}

@@ -40,7 +40,7 @@ def varied_of(text: str | None) -> Varied:
     name, equals, given = text.partition("=")
     if not equals or not name.strip() or not given.strip():
         raise InvalidArgument(f"vary is {shorten(text)!r}: write an option and its values as rounds=5,10,25")
-    return Varied(name.strip(), tuple(_number(one, text) for one in given.split(",")))
+    return Varied(name.strip(), tuple(_number(number, text) for number in given.split(",")))
 
 
 def _number(text: str, whole: str) -> float:

@@ -20,20 +20,20 @@ def calendar_facts(proposals: Sequence[Proposal]) -> list[Fact]:
 
     They read no row. Columns belong together if the rest of their names is the same: `dep_month`, `dep_day`.
     """
-    found: dict[tuple[tuple[str, ...], str], Proposal] = {}
+    months_and_days: dict[tuple[tuple[str, ...], str], Proposal] = {}
     for proposal in proposals:
         words, how = names.words_of(proposal.column), proposal.how or {}
         is_whole = column_type(proposal.type).scale == 0 and not proposal.is_excluded
         if words and is_whole and "read_as" not in how and "discover" not in how:
-            found.setdefault((words[:-1], words[-1]), proposal)
+            months_and_days.setdefault((words[:-1], words[-1]), proposal)
     facts = []
-    for (rest, last), month in found.items():
-        day, year = found.get((rest, "day")), found.get((rest, "year"))
+    for (rest, last), month in months_and_days.items():
+        day, year = months_and_days.get((rest, "day")), months_and_days.get((rest, "year"))
         if last == "month" and day is not None:
             predicates = [_days(month, day), *([] if year is None else [_leap(month, day, year)])]
             usual = _ends(month) == (1, 12) and _ends(day) == (1, 31)  # else month 0 may be January
             why = _WHY if usual else f"{_WHY}, if 1 is January"
-            facts += [Fact(predicate, why, asked=not usual, is_public=True) for predicate in predicates]
+            facts += [Fact(predicate, why, is_question=not usual, is_public=True) for predicate in predicates]
     return facts
 
 
@@ -42,8 +42,8 @@ def _ends(proposal: Proposal) -> tuple[float, float] | None:
     how = proposal.how or {}
     if edges := how.get("edges"):
         return edges[0], edges[-1] - 1
-    found = [value for value in (how.get("values") or (how.get("lower"), how.get("upper"))) if value is not None]
-    return (min(found), max(found)) if found else None
+    declared = [value for value in (how.get("values") or (how.get("lower"), how.get("upper"))) if value is not None]
+    return (min(declared), max(declared)) if declared else None
 
 
 def _days(month: Proposal, day: Proposal) -> str:

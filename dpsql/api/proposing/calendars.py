@@ -46,10 +46,10 @@ _DURATIONS: Final = frozenset(["duration", "elapsed", "lap", "length", "took", "
 
 def times_of_numbers(column: Column, seen: Profile, context: Context) -> Proposal | None:
     """A proposal for a column of whole numbers that write times; None for other numbers."""
-    found = [int(number) for number in map(_whole, seen.values) if number is not None]
-    if len(found) < len(seen.values) or not found:
+    numbers = [int(number) for number in map(_whole, seen.values) if number is not None]
+    if len(numbers) < len(seen.values) or not numbers:
         return None
-    usual = [number for number in found if not _is_code(number)]
+    usual = [number for number in numbers if not _is_code(number)]
     if len({*usual}) < 3:
         return None
     words = {*names.words_of(column.name)}
@@ -83,7 +83,7 @@ def _proposal(column: Column, seen: Profile, form: str, missing: Sequence[str], 
     typed = profile(seen.source, column.name, reading.type, sql)
     counts = seen.rows_of(missing)
     codes = [text for text in missing if counts[text] >= LEAST]
-    if seen.known - typed.known - sum(counts[text] for text in codes) > _LOST * seen.known:
+    if seen.filled - typed.filled - sum(counts[text] for text in codes) > _LOST * seen.filled:
         return None
     of = Column(column.name, reading.type, nullable=True)
     inner = _periods(of, typed, context)
@@ -122,8 +122,8 @@ def clock(column: Column) -> Proposal:
 
 
 def _whole(text: str) -> int | None:
-    found = re.fullmatch(r"([+-]?\d{1,18})(?:\.0*)?", text.strip())
-    return None if found is None else int(found[1])
+    match = re.fullmatch(r"([+-]?\d{1,18})(?:\.0*)?", text.strip())
+    return None if match is None else int(match[1])
 
 
 def _is_code(number: int) -> bool:
@@ -134,46 +134,50 @@ def _is_code(number: int) -> bool:
 # --- forms of numbers -------------------------------------------------------------------------------------------------
 
 
-def _is_hhmm(found: Sequence[int], words: set[str]) -> bool:
-    minutes, hours = {number % 100 for number in found}, {number // 100 for number in found}
-    if max(found) > 2400 or max(found) < 1000 or len(hours) < 3 or max(minutes) > 59:
+def _is_hhmm(numbers: Sequence[int], words: set[str]) -> bool:
+    minutes, hours = {number % 100 for number in numbers}, {number // 100 for number in numbers}
+    if max(numbers) > 2400 or max(numbers) < 1000 or len(hours) < 3 or max(minutes) > 59:
         return False
     by_quarters = minutes <= {0, 15, 30, 45} and len(minutes) > 1
     by_fives = len(minutes) > 3 and all(minute % 5 == 0 for minute in minutes)
     return len(minutes) >= _MANY or (bool(words & _CLOCKS) and (by_quarters or by_fives))
 
 
-def _is_hhmmss(found: Sequence[int], words: set[str]) -> bool:
-    seconds, minutes = {number % 100 for number in found}, {number // 100 % 100 for number in found}
+def _is_hhmmss(numbers: Sequence[int], words: set[str]) -> bool:
+    seconds, minutes = {number % 100 for number in numbers}, {number // 100 % 100 for number in numbers}
     small = max(seconds) < 60 and max(minutes) < 60
-    return 100_000 <= max(found) <= 240_000 and small and min(len(seconds), len(minutes)) >= _MANY
+    return 100_000 <= max(numbers) <= 240_000 and small and min(len(seconds), len(minutes)) >= _MANY
 
 
-def _is_yyyymmdd(found: Sequence[int], words: set[str]) -> bool:
+def _is_yyyymmdd(numbers: Sequence[int], words: set[str]) -> bool:
     return (
-        _all(found, 19000101, 21001231)
-        and _all([n // 100 % 100 for n in found], 1, 12)
-        and (_all([n % 100 for n in found], 1, 31))
+        _all(numbers, 19000101, 21001231)
+        and _all([n // 100 % 100 for n in numbers], 1, 12)
+        and (_all([n % 100 for n in numbers], 1, 31))
     )
 
 
-def _is_yyyymm(found: Sequence[int], words: set[str]) -> bool:
-    return _all(found, 190001, 210012) and _all([n % 100 for n in found], 1, 12) and len({*found}) > 3
+def _is_yyyymm(numbers: Sequence[int], words: set[str]) -> bool:
+    return _all(numbers, 190001, 210012) and _all([n % 100 for n in numbers], 1, 12) and len({*numbers}) > 3
 
 
-def _is_yyyyddd(found: Sequence[int], words: set[str]) -> bool:
+def _is_yyyyddd(numbers: Sequence[int], words: set[str]) -> bool:
     named = bool(words & _DAYS)
-    return _all(found, 1900001, 2100366) and _all([n % 1000 for n in found], 1, 366) and (named or len({*found}) > 30)
+    return (
+        _all(numbers, 1900001, 2100366)
+        and _all([n % 1000 for n in numbers], 1, 366)
+        and (named or len({*numbers}) > 30)
+    )
 
 
 def _since(unit: int) -> Callable[[Sequence[int], set[str]], bool]:
     """Whether numbers with the name of a moment are seconds, or parts of them, since 1970; of 1990 to 2049."""
     low, high = 631_152_000 * unit, 2_524_608_000 * unit
-    return lambda found, words: bool(words & _MOMENTS) and _all(found, low, high)
+    return lambda numbers, words: bool(words & _MOMENTS) and _all(numbers, low, high)
 
 
-def _all(found: Sequence[int], low: int, high: int) -> bool:
-    return low <= min(found) and max(found) <= high
+def _all(numbers: Sequence[int], low: int, high: int) -> bool:
+    return low <= min(numbers) and max(numbers) <= high
 
 
 _FORMS: Final[Mapping[str, Callable[[Sequence[int], set[str]], bool]]] = {
@@ -195,10 +199,10 @@ def _form_of_texts(written: Sequence[str], words: set[str]) -> str | None:
     """The form of texts with colons; a clock has two digits before the colon, and never more than 24."""
     for parts, clock, duration in ((3, "HH:MM:SS", "H:MM:SS"), (2, "HH:MM", "M:SS")):
         pattern = r"(\d{1,6})" + r":[0-5]\d" * (parts - 1)
-        found = [re.fullmatch(pattern, text) for text in written]
-        if len(found) < 2 or None in found:
+        matches = [re.fullmatch(pattern, text) for text in written]
+        if len(matches) < 2 or None in matches:
             continue
-        first = [match[1] for match in found if match is not None]
+        first = [match[1] for match in matches if match is not None]
         is_clock = all(len(hour) == 2 and int(hour) <= 24 for hour in first) and not words & _DURATIONS
         evening = max(map(int, first)) >= 13
         return clock if is_clock and (parts == 3 or evening or words & _CLOCKS) else duration

@@ -66,14 +66,19 @@ def code_list(which: str) -> CodeList | None:
         import pycountry
     except ImportError:
         return None
-    states = [one for one in pycountry.subdivisions if one.country_code == "US" and one.type in ("State", "District")]
-    found = {
-        "country2": ("ISO 3166-1, two letters", [one.alpha_2 for one in pycountry.countries]),
-        "country3": ("ISO 3166-1, three letters", [one.alpha_3 for one in pycountry.countries]),
-        "country": ("English names of ISO 3166-1", [one.name for one in pycountry.countries]),
-        "currency": ("ISO 4217", [one.alpha_3 for one in pycountry.currencies]),
-        "language": ("ISO 639-1", [one.alpha_2 for one in pycountry.languages if hasattr(one, "alpha_2")]),
-        "state2": ("the states of the USA and DC, two letters", [one.code.removeprefix("US-") for one in states]),
-        "state": ("the states of the USA and DC", [one.name for one in states]),
+    states = [
+        area for area in pycountry.subdivisions if area.country_code == "US" and area.type in ("State", "District")
+    ]
+    lists = {
+        "country2": ("ISO 3166-1, two letters", [country.alpha_2 for country in pycountry.countries]),
+        "country3": ("ISO 3166-1, three letters", [country.alpha_3 for country in pycountry.countries]),
+        "country": ("English names of ISO 3166-1", [country.name for country in pycountry.countries]),
+        "currency": ("ISO 4217", [currency.alpha_3 for currency in pycountry.currencies]),
+        "language": (
+            "ISO 639-1",
+            [language.alpha_2 for language in pycountry.languages if hasattr(language, "alpha_2")],
+        ),
+        "state2": ("the states of the USA and DC, two letters", [area.code.removeprefix("US-") for area in states]),
+        "state": ("the states of the USA and DC", [area.name for area in states]),
     }[which]
-    return CodeList(found[0], tuple(sorted({*found[1]})))
+    return CodeList(lists[0], tuple(sorted({*lists[1]})))

@@ -53,7 +53,7 @@ def with_computed(source: Input, context: Context, proposals: Sequence[Proposal]
     for formula in _holding(source, proposals, [*formulas(sample.variables, sample.targets), *_dates(sample)]):
         if formula.column not in chosen and not _reads(chosen, formula.columns, formula.column):
             chosen[formula.column] = formula
-    made = [_computed(context, one, chosen.get(place)) for place, one in enumerate(proposals)]
+    made = [_computed(context, proposal, chosen.get(place)) for place, proposal in enumerate(proposals)]
     return _with_lookups(source, made)
 
 
@@ -68,7 +68,9 @@ def _computed(context: Context, proposal: Proposal, formula: Formula | None) -> 
 
 def _reads(chosen: dict[int, Formula], columns: Sequence[int], column: int) -> bool:
     """Whether one of some columns is computed from a column."""
-    return any(one == column or (one in chosen and _reads(chosen, chosen[one].columns, column)) for one in columns)
+    return any(
+        reader == column or (reader in chosen and _reads(chosen, chosen[reader].columns, column)) for reader in columns
+    )
 
 
 class _Sample:
@@ -85,31 +87,39 @@ class _Sample:
             str(word) for (word,) in source.cursor.execute("SELECT keyword_name FROM duckdb_keywords()").fetchall()
         }
         free = [
-            (place, one)
-            for place, one in enumerate(proposals)
-            if one.load is None and fold(one.column) != fold(context.unit) and context.said(one.column) is None
+            (place, proposal)
+            for place, proposal in enumerate(proposals)
+            if proposal.load is None
+            and fold(proposal.column) != fold(context.unit)
+            and context.codebook_entry(proposal.column) is None
         ]
-        numbers = [(place, one) for place, one in free if column_type(one.type).is_number][:_MOST_COLUMNS]
-        dated = [(p, one) for p, one in free if one.type == "DATE" or one.type.startswith("TIMESTAMP")]
-        selected = {f"n{place}": quote(one.column) for place, one in numbers}
-        selected |= {f"{part}{place}": f"{part}({quote(one.column)})" for place, one in dated for part in _PARTS}
+        numbers = [(place, proposal) for place, proposal in free if column_type(proposal.type).is_number][
+            :_MOST_COLUMNS
+        ]
+        dated = [
+            (p, proposal) for p, proposal in free if proposal.type == "DATE" or proposal.type.startswith("TIMESTAMP")
+        ]
+        selected = {f"n{place}": quote(proposal.column) for place, proposal in numbers}
+        selected |= {
+            f"{part}{place}": f"{part}({quote(proposal.column)})" for place, proposal in dated for part in _PARTS
+        }
         as_floats = {name: f"TRY_CAST({sql} AS DOUBLE)" for name, sql in selected.items()}
         rows = source.sampled_numbers(as_floats, _SAMPLE)
-        self.names = {place: self._name(one.column) for place, one in enumerate(proposals)}
-        self.targets = [(place, rows[f"n{place}"]) for place, one in numbers if "ids" not in (one.how or ())]
+        self.names = {place: self._name(proposal.column) for place, proposal in enumerate(proposals)}
+        self.targets = [(place, rows[f"n{place}"]) for place, proposal in numbers if "ids" not in (proposal.how or ())]
         self.variables = [
-            Variable(self.names[place], place, rows[f"n{place}"]) for place, one in numbers if _is_kept(one)
+            Variable(self.names[place], place, rows[f"n{place}"]) for place, proposal in numbers if _is_kept(proposal)
         ]
         self.variables += [
             Variable(f"{part}({self.names[place]})", place, rows[f"{part}{place}"], is_part=True)
-            for place, one in dated
+            for place, proposal in dated
             for part in _PARTS
-            if _is_kept(one)
+            if _is_kept(proposal)
         ]
         self.dates = {
             place: [rows[f"{part}{place}"] for part in _OF_DATES]
-            for place, one in dated
-            if one.type == "DATE" and not _is_kept(one)
+            for place, proposal in dated
+            if proposal.type == "DATE" and not _is_kept(proposal)
         }
 
     def _name(self, name: str) -> str:
@@ -126,18 +136,21 @@ def _dates(sample: _Sample) -> Iterator[Formula]:
     """Of dates without a domain: those that columns with their year, month and day tell."""
     for place, parts in sample.dates.items():
         columns = [
-            next((one for one in sample.variables if not one.is_part and _same(one.values, part)), None)
+            next(
+                (variable for variable in sample.variables if not variable.is_part and _same(variable.values, part)),
+                None,
+            )
             for part in parts
         ]
         if None not in columns:
-            listed = [one for one in columns if one is not None]
-            text = " || '-' || ".join(one.text for one in listed)
-            numbers = tuple(one.column for one in listed)
+            listed = [variable for variable in columns if variable is not None]
+            text = " || '-' || ".join(variable.text for variable in listed)
+            numbers = tuple(variable.column for variable in listed)
             yield Formula(place, numbers, f"TRY_CAST({text} AS DATE)", 0.0, 0.0)
 
 
-def _same(one: Floats, other: Floats) -> bool:
-    return bool(np.array_equal(one, other, equal_nan=True) and np.isfinite(one).any())
+def _same(first: Floats, other: Floats) -> bool:
+    return bool(np.array_equal(first, other, equal_nan=True) and np.isfinite(first).any())
 
 
 def _holding(source: Input, proposals: Sequence[Proposal], candidates: Sequence[Formula]) -> Iterator[Formula]:
@@ -168,18 +181,20 @@ def _with_lookups(source: Input, proposals: Sequence[Proposal]) -> list[Proposal
     """The proposals; where two columns of values decide a third in nearly all rows its reason says so."""
     made = list(proposals)
     sample = _hashes(source, proposals)
-    listed = [one for one in proposals if one.how and "values" in one.how and one.load is None][:_MOST_DECIDERS]
+    listed = [
+        proposal for proposal in proposals if proposal.how and "values" in proposal.how and proposal.load is None
+    ][:_MOST_DECIDERS]
     for place, target in enumerate(proposals):
         if target.how is None or target.is_excluded or target.load is not None or "computed_as" in target.how:
             continue
-        for first, second in itertools.combinations([one for one in listed if one is not target], 2):
+        for first, second in itertools.combinations([proposal for proposal in listed if proposal is not target], 2):
             names = [first.column, second.column]
             likely = _sampled(sample, target.column, names) >= _LEAST_SHARE
             share = _decided(source, target, names) if likely else 0.0
             if share >= _LEAST_SHARE:
-                said = f"{first.column} and {second.column} decide it in {100 * share:.4g} % of the rows"
+                words = f"{first.column} and {second.column} decide it in {100 * share:.4g} % of the rows"
                 how = "if their table is public, say it with computed_as := 'CASE … END', or with dp_constraint"
-                made[place] = target.each(partial(_said_too, words=f"{said}: {how}"))
+                made[place] = target.each(partial(_said_too, words=f"{words}: {how}"))
                 break
     return made
 
@@ -190,9 +205,9 @@ def _said_too(proposal: Proposal, words: str) -> Proposal:
 
 def _hashes(source: Input, proposals: Sequence[Proposal]) -> dict[str, npt.NDArray[np.uint64]]:
     """The columns in some rows, each value by its hash."""
-    hashes = {f"h{place}": f"hash({quote(one.column)})" for place, one in enumerate(proposals)}
+    hashes = {f"h{place}": f"hash({quote(proposal.column)})" for place, proposal in enumerate(proposals)}
     rows = source.sample(hashes, _LOOKED_UP)
-    return {one.column: np.asarray(rows[f"h{place}"], np.uint64) for place, one in enumerate(proposals)}
+    return {proposal.column: np.asarray(rows[f"h{place}"], np.uint64) for place, proposal in enumerate(proposals)}
 
 
 def _sampled(sample: dict[str, npt.NDArray[np.uint64]], target: str, names: Sequence[str]) -> float:

@@ -70,7 +70,7 @@ class Context:
         rho = float(make_budget(self.release_epsilon, self.delta or _SMALL, "gdp").rho)
         return math.ceil(DEVIATIONS / math.sqrt(2 * rho * _PART))
 
-    def said(self, column: str) -> Mapping[str, Any] | None:
+    def codebook_entry(self, column: str) -> Mapping[str, Any] | None:
         """What the codebook says of a column."""
         return self.codebook.get(fold(column))
 

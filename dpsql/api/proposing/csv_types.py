@@ -74,33 +74,33 @@ def csv_file(connection: duckdb.DuckDBPyConnection, path: Path, nullstr: Sequenc
     texts = connection.execute(_select(["*"], rows).limit(0).sql(dialect="duckdb")).description or []
     if not types or [name for name, *_ in texts] != list(types):
         return CsvFile(", ".join(options))
-    lost, missing = _asked(connection, rows, types)
+    lost, missing = _questioned(connection, rows, types)
     if lost:
-        kept = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in lost)
-        options.append(f"types = {{{kept}}}")
+        typed = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in lost)
+        options.append(f"types = {{{typed}}}")
     return CsvFile(", ".join(options), missing)
 
 
-def _asked(
+def _questioned(
     connection: duckdb.DuckDBPyConnection, rows: str, types: Mapping[str, str]
 ) -> tuple[list[str], dict[str, list[str]]]:
     """Columns whose texts say otherwise than their types, and the texts for missing values of those like numbers."""
     listed = ", ".join(literal(text) for text in sorted(MISSING_NUMBERS))
-    found: dict[str, tuple[str, str]] = {}
+    conditions: dict[str, tuple[str, str]] = {}
     for name, kind in types.items():
-        asked = (
+        condition = (
             _NUMBERS.format(listed) if kind == "VARCHAR" else _LOST.get(kind, _WHOLE if kind.endswith("INT") else "")
         )
-        if asked:
-            found[name] = kind, asked
-    if not found:
+        if condition:
+            conditions[name] = kind, condition
+    if not conditions:
         return [], {}
-    selected = _select([_of_texts(asked, name) for name, (_, asked) in found.items()], rows)
+    selected = _select([_of_texts(condition, name) for name, (_, condition) in conditions.items()], rows)
     answers = connection.execute(selected.sql(dialect="duckdb")).fetchall()[0]
-    said = [name for name, answer in zip(found, answers, strict=True) if answer]
-    lost = [name for name in said if found[name][0] != "VARCHAR"]
+    contradicted = [name for name, answer in zip(conditions, answers, strict=True) if answer]
+    lost = [name for name in contradicted if conditions[name][0] != "VARCHAR"]
     missing: dict[str, list[str]] = {}
-    for name in (name for name in said if found[name][0] == "VARCHAR"):
+    for name in (name for name in contradicted if conditions[name][0] == "VARCHAR"):
         query = _select([quote(name)], rows).where(_of_texts(f"lower(x) IN ({listed})", name), dialect="duckdb")
         query = query.group_by(quote(name)).having(f"count(*) >= {LEAST}")
         missing[name] = sorted(text for (text,) in connection.execute(query.sql(dialect="duckdb")).fetchall())
@@ -112,10 +112,10 @@ def _select(selected: Sequence[str], rows: str) -> exp.Select:
     return exp.select(*selected, dialect="duckdb").from_(exp.maybe_parse(rows, into=exp.Table, dialect="duckdb"))
 
 
-def _of_texts(asked: str, name: str) -> str:
+def _of_texts(condition: str, name: str) -> str:
     """A condition on the texts of a column."""
     column = exp.func("trim", exp.column(name, quoted=True), dialect="duckdb")
-    return filled(asked, x=column).sql(dialect="duckdb")
+    return filled(condition, x=column).sql(dialect="duckdb")
 
 
 def _encoding(path: Path) -> str:

@@ -35,13 +35,13 @@ class Fact:
     Attributes:
         predicate: as `dp_constraint` takes it.
         because: what the rows show.
-        asked: whether the owner has to say first that it holds for everybody.
+        is_question: whether the owner has to say first that it holds for everybody.
         is_public: whether everybody knows it, so that no row was read for it.
     """
 
     predicate: str
     because: str
-    asked: bool
+    is_question: bool
     is_public: bool = False
 
     def statement(self, table: str) -> str:
@@ -54,80 +54,83 @@ def find_facts(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
     few = [p for p in proposals if 2 <= len(p.codes) <= _MOST_CODES and not p.is_excluded]
     few = sorted(few, key=lambda p: len(p.codes))[:_MOST_COLUMNS]
     decided, impossible = [], list[tuple[float, Fact]]()
-    for one, other in itertools.combinations(few, 2):
-        counts = _counts(source, one, other)
-        found = _decided(one, other, counts)
-        if found is not None:
-            decided.append(found)
+    for first, other in itertools.combinations(few, 2):
+        counts = _counts(source, first, other)
+        decision = _decided(first, other, counts)
+        if decision is not None:
+            decided.append(decision)
         else:
-            impossible += _impossible(one, other, counts)
-    impossible.sort(key=lambda found: (-found[0], found[1].predicate))
+            impossible += _impossible(first, other, counts)
+    impossible.sort(key=lambda weighted: (-weighted[0], weighted[1].predicate))
     return [*decided, *_missing_together(source, proposals), *(fact for _, fact in impossible[:_MOST_IMPOSSIBLE])]
 
 
-def _counts(source: Input, one: Proposal, other: Proposal) -> Counts:
-    values, texts = {"a": one.sql, "b": other.sql}, ("CAST(a AS VARCHAR) AS p", "CAST(b AS VARCHAR) AS q")
+def _counts(source: Input, first: Proposal, other: Proposal) -> Counts:
+    values, texts = {"a": first.sql, "b": other.sql}, ("CAST(a AS VARCHAR) AS p", "CAST(b AS VARCHAR) AS q")
     rows = source.ask(values, *texts, "count(*) AS n", where="a IS NOT NULL AND b IS NOT NULL", group=True)
-    return {(a, b): n for a, b, n in rows if a in one.codes and b in other.codes}
+    return {(a, b): n for a, b, n in rows if a in first.codes and b in other.codes}
 
 
 def _sums(counts: Counts, place: int) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for pair, n in counts.items():
-        found[pair[place]] = found.get(pair[place], 0) + n
-    return found
+        sums[pair[place]] = sums.get(pair[place], 0) + n
+    return sums
 
 
-def _decided(one: Proposal, other: Proposal, counts: Counts) -> Fact | None:
+def _decided(first: Proposal, other: Proposal, counts: Counts) -> Fact | None:
     """That one column decides the other: each of its values goes with a single value."""
     sums = _sums(counts, 0), _sums(counts, 1)
     if any(len(part) < 2 or max(part.values()) > _DOMINANT * sum(part.values()) for part in sums):
         return None
-    for place, decider in ((0, one), (1, other)):
+    for place, decider in ((0, first), (1, other)):
         if len(counts) == len(decider.codes) == len(sums[place]) and min(sums[place].values()) >= LEAST:
             if len(counts) > _MOST_PAIRS:
                 return None
-            pairs = ", ".join(f"({_value(one, a)}, {_value(other, b)})" for a, b in sorted(counts))
-            decides = decider.column, (other if decider is one else one).column
+            pairs = ", ".join(f"({_value(first, a)}, {_value(other, b)})" for a, b in sorted(counts))
+            decides = decider.column, (other if decider is first else first).column
             because = f"each value of {decides[0]!r} goes with one value of {decides[1]!r} in all rows"
-            return Fact(f"({quote(one.column)}, {quote(other.column)}) IN ({pairs})", because, asked=False)
+            return Fact(f"({quote(first.column)}, {quote(other.column)}) IN ({pairs})", because, is_question=False)
     return None
 
 
-def _impossible(one: Proposal, other: Proposal, counts: Counts) -> list[tuple[float, Fact]]:
+def _impossible(one_column: Proposal, other: Proposal, counts: Counts) -> list[tuple[float, Fact]]:
     """Pairs of frequent values that no row has, with how many rows would have them by chance."""
     first, second, rows = _sums(counts, 0), _sums(counts, 1), sum(counts.values())
-    found = []
+    facts = []
     for a, b in itertools.product(first, second):
         expected = first[a] * second[b] / rows
         if (a, b) not in counts and expected >= _EXPECTED:
-            predicate = f"NOT ({quote(one.column)} = {_value(one, a)} AND {quote(other.column)} = {_value(other, b)})"
+            in_both = " AND ".join(
+                f"{quote(column.column)} = {_value(column, value)}" for column, value in ((one_column, a), (other, b))
+            )
+            predicate = f"NOT ({in_both})"
             because = f"no row has both; by chance about {expected:.0f} would"
-            found.append((expected, Fact(predicate, because, asked=True)))
-    return found
+            facts.append((expected, Fact(predicate, because, is_question=True)))
+    return facts
 
 
 def _value(proposal: Proposal, text: str) -> str:
-    known = column_type(proposal.type)
-    return text if known.is_number and known.scale is not None else literal(text)
+    of_type = column_type(proposal.type)
+    return text if of_type.is_number and of_type.scale is not None else literal(text)
 
 
 def _missing_together(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
     """Columns of which both are missing, or none."""
-    kept = [
+    gappy = [
         p for p in proposals if p.how is not None and not p.is_excluded and not {"nulls_as", "computed_as"} & {*p.how}
     ]
-    if not kept:
+    if not gappy:
         return []
-    columns = {f"c{place}": p.sql for place, p in enumerate(kept)}
+    columns = {f"c{place}": p.sql for place, p in enumerate(gappy)}
     nulls = source.ask(columns, *(f"count(*) - count({name})" for name in columns))[0]
-    gaps = [(p, n) for p, n in zip(kept, nulls, strict=True) if n >= LEAST][:_MOST_COLUMNS]
-    found = []
-    for (one, n), (other, m) in itertools.combinations(gaps, 2):
+    gaps = [(p, n) for p, n in zip(gappy, nulls, strict=True) if n >= LEAST][:_MOST_COLUMNS]
+    facts = []
+    for (first, n), (other, m) in itertools.combinations(gaps, 2):
         if n != m:
             continue
-        differ = source.ask({"a": one.sql, "b": other.sql}, "count(*)", where="(a IS NULL) <> (b IS NULL)")
+        differ = source.ask({"a": first.sql, "b": other.sql}, "count(*)", where="(a IS NULL) <> (b IS NULL)")
         if differ == [(0,)]:
-            predicate = f"({quote(one.column)} IS NULL) = ({quote(other.column)} IS NULL)"
-            found.append(Fact(predicate, f"in {n} rows both are missing, in all others none", asked=False))
-    return found
+            predicate = f"({quote(first.column)} IS NULL) = ({quote(other.column)} IS NULL)"
+            facts.append(Fact(predicate, f"in {n} rows both are missing, in all others none", is_question=False))
+    return facts

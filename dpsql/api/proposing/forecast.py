@@ -75,15 +75,15 @@ def with_forecast(
     first = planner.scenario() if rows else None
     if first is None or first.reliable is None or not first.pairs:
         return planner.proposals, None
-    found = _search(planner, first, has_coarser=any(proposal.coarser for proposal in proposals))
-    level = _finest(found)
+    scenarios = _search(planner, first, has_coarser=any(proposal.coarser for proposal in proposals))
+    level = _finest(scenarios)
     planner.declare(level)
     preferred = _with_seasons(planner, level)
     if preferred:
-        found[level] = planner.scenario() or found[level]
-    cells = {MOST_CELLS[at]: found[at].reliable or 0 for at in sorted(found)}
+        scenarios[level] = planner.scenario() or scenarios[level]
+    cells = {MOST_CELLS[at]: scenarios[at].reliable or 0 for at in sorted(scenarios)}
     forecast = Forecast(
-        planner.epsilon, found[level].pairs, cells, MOST_CELLS[level], planner.rows, linked=planner.linked
+        planner.epsilon, scenarios[level].pairs, cells, MOST_CELLS[level], planner.rows, linked=planner.linked
     )
     made = (
         _with_finer(context, preferred.get(proposal.column, proposal), level, forecast)
@@ -109,28 +109,28 @@ class Leveled(Protocol):
 
 def _search(planner: Leveled, first: Scenario, *, has_coarser: bool) -> dict[int, Scenario]:
     """What is predicted by level: of the finest, and of those that a bisection tries for half of reliable pairs."""
-    found = {0: first}
+    scenarios = {0: first}
     fine, coarse = 0, len(MOST_CELLS) - 1
     level = coarse if has_coarser else fine
-    while found[fine].share < _HALF and level != fine:
+    while scenarios[fine].share < _HALF and level != fine:
         planner.declare(level)
         scenario = planner.scenario()
         if scenario is None:
             break
-        found[level] = scenario
+        scenarios[level] = scenario
         fine, coarse = (fine, level) if scenario.share >= _HALF else (level, coarse)
         level = (fine + coarse) // 2
-    return found
+    return scenarios
 
 
-def _finest(found: Mapping[int, Scenario]) -> int:
+def _finest(scenarios: Mapping[int, Scenario]) -> int:
     """The finest level where half of the pairs would be reliable; without one, the coarsest."""
-    return next((at for at in sorted(found) if found[at].share >= _HALF), max(found))
+    return next((at for at in sorted(scenarios) if scenarios[at].share >= _HALF), max(scenarios))
 
 
 def _with_seasons(planner: Planner, level: int) -> dict[str, Proposal]:
     """Dates by month or quarter, where half of their pairs would be reliable: seasons are what people ask of dates."""
-    found: dict[str, Proposal] = {}
+    by_season: dict[str, Proposal] = {}
     for proposal in planner.proposals:
         chosen = proposal.at(level)
         for finer in proposal.finer:
@@ -138,11 +138,11 @@ def _with_seasons(planner: Planner, level: int) -> dict[str, Proposal]:
                 break
             scenario = planner.scenario()
             if scenario is not None and scenario.share_of(proposal.column) >= _HALF:
-                found[proposal.column] = finer
+                by_season[proposal.column] = finer
                 break
-        if proposal.column not in found:
+        if proposal.column not in by_season:
             planner.takes(chosen)
-    return found
+    return by_season
 
 
 def _with_finer(context: Context, proposal: Proposal, level: int, forecast: Forecast) -> Proposal:
@@ -165,8 +165,8 @@ class Planner:
         self.db, self.context, self.proposals, self.rows = db, context, proposals, rows
         self.epsilon = context.release_epsilon
         priced = any(proposal.price for proposal in proposals)
-        kept = [p.column for p in proposals if not p.is_excluded and not p.price and p.column != context.unit]
-        self._columns = kept if priced else None  # what is discovered when the script runs is not declared yet
+        columns = [p.column for p in proposals if not p.is_excluded and not p.price and p.column != context.unit]
+        self._columns = columns if priced else None  # what is discovered when the script runs is not declared yet
         self.linked = bool(context.unit) and not priced
 
     def declare(self, level: int) -> None:
@@ -243,10 +243,10 @@ def with_tree_forecast(
     if first is None or first.reliable is None or not first.pairs:
         return [planner.proposals for planner in planners], None
     has_coarser = any(proposal.coarser for planner in planners for proposal in planner.proposals)
-    found = _search(tree, first, has_coarser=has_coarser)
-    level = _finest(found)
+    forecasts = _search(tree, first, has_coarser=has_coarser)
+    level = _finest(forecasts)
     tree.declare(level)
-    cells = {MOST_CELLS[at]: found[at].reliable or 0 for at in sorted(found)}
+    cells = {MOST_CELLS[at]: forecasts[at].reliable or 0 for at in sorted(forecasts)}
     top = planners[0]
-    forecast = Forecast(top.epsilon, found[level].pairs, cells, MOST_CELLS[level], top.rows, linked=linked)
+    forecast = Forecast(top.epsilon, forecasts[level].pairs, cells, MOST_CELLS[level], top.rows, linked=linked)
     return [tuple(p.at(level) for p in planner.proposals) for planner in planners], forecast

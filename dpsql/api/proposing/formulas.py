@@ -87,7 +87,7 @@ def formulas(variables: Sequence[Variable], targets: Sequence[tuple[int, Floats]
         variables: that formulas may read.
         targets: the columns that may be formulas, by number, with their values.
     """
-    varied = [one for one in variables if _varies(one.values)]
+    varied = [candidates for candidates in variables if _varies(candidates.values)]
     held = [(number, values) for number, values in targets if _varies(values)]
     if not held:
         return []
@@ -97,17 +97,17 @@ def formulas(variables: Sequence[Variable], targets: Sequence[tuple[int, Floats]
         for block in _blocks(varied):
             values = np.stack([feature.values for feature in block], axis=1)
             for place, target in np.argwhere(_alike(values, table)):
-                number, known = held[int(target)]
+                number, target_values = held[int(target)]
                 feature = block[int(place)]
                 if number not in feature.columns:
-                    formulas += _fitted(feature, number, known)
-        formulas += [one for number, known in held for one in _classes(varied, number, known)]
-    return sorted(formulas, key=lambda one: (one.rank, len(one.text), one.text))
+                    formulas += _fitted(feature, number, target_values)
+        formulas += [formula for number, target_values in held for formula in _classes(varied, number, target_values)]
+    return sorted(formulas, key=lambda formula: (formula.rank, len(formula.text), formula.text))
 
 
 def _varies(values: Floats) -> bool:
-    known = values[~np.isnan(values)]
-    return len(known) >= _FEWEST and bool((known != known[0]).any())
+    present = values[~np.isnan(values)]
+    return len(present) >= _FEWEST and bool((present != present[0]).any())
 
 
 # --- features ---------------------------------------------------------------------------------------------------------
@@ -115,25 +115,25 @@ def _varies(values: Floats) -> bool:
 
 def _blocks(variables: Sequence[Variable]) -> Iterator[list[Feature]]:
     """All features, some at once."""
-    for one in variables:
-        yield _of_one(one)
-    columns = [one for one in variables if not one.is_part]
-    for place, one in enumerate(columns):
-        block = [feature for other in columns[place + 1 :] for feature in _of_two(one, other)]
+    for variable in variables:
+        yield _of_one(variable)
+    columns = [variable for variable in variables if not variable.is_part]
+    for place, variable in enumerate(columns):
+        block = [feature for other in columns[place + 1 :] for feature in _of_two(variable, other)]
         if block:
             yield block
     if len(columns) <= _MOST_OF_THREE:
-        for place, one in enumerate(columns):
+        for place, variable in enumerate(columns):
             pairs = itertools.combinations(columns[place + 1 :], 2)
-            block = [feature for others in pairs for feature in _of_three(one, *others)]
+            block = [feature for others in pairs for feature in _of_three(variable, *others)]
             if block:
                 yield block
 
 
-def _of_one(one: Variable) -> list[Feature]:
-    x, name = one.values, one.text
+def _of_one(variable: Variable) -> list[Feature]:
+    x, name = variable.values, variable.text
     listed: list[tuple[str, float, Floats]] = [(name, 0.0, x)]
-    if not one.is_part:
+    if not variable.is_part:
         listed += [
             (f"{name} * {name}", 2.0, x**2),
             (f"ln({name})", 2.1, np.log(np.where(x > 0, x, np.nan))),
@@ -144,11 +144,11 @@ def _of_one(one: Variable) -> list[Feature]:
             (f"exp({name})", 5.2, np.exp(np.where(x < 300, x, np.nan))),
             (f"1 / {name}", 5.3, 1 / np.where(x != 0, x, np.nan)),
         ]
-    return [Feature(text, (one.column,), rank, values, one.is_part) for text, rank, values in listed]
+    return [Feature(text, (variable.column,), rank, values, variable.is_part) for text, rank, values in listed]
 
 
-def _of_two(one: Variable, other: Variable) -> Iterator[Feature]:
-    (x, a), (y, b), columns = (one.values, one.text), (other.values, other.text), (one.column, other.column)
+def _of_two(left: Variable, other: Variable) -> Iterator[Feature]:
+    (x, a), (y, b), columns = (left.values, left.text), (other.values, other.text), (left.column, other.column)
     yield Feature(f"{a} + {b}", columns, 1.0, x + y)
     yield Feature(f"{a} - {b}", columns, 1.5, x - y)
     yield Feature(f"{a} * {b}", columns, 2.0, x * y)
@@ -162,17 +162,17 @@ def _of_two(one: Variable, other: Variable) -> Iterator[Feature]:
 
 def _counts(values: Floats) -> bool:
     """Whether all are whole and none is below 0."""
-    known = values[~np.isnan(values)]
-    return bool((known >= 0).all() and (known == np.rint(known)).all())
+    present = values[~np.isnan(values)]
+    return bool((present >= 0).all() and (present == np.rint(present)).all())
 
 
-def _of_three(one: Variable, other: Variable, third: Variable) -> Iterator[Feature]:
-    columns = (one.column, other.column, third.column)
-    x, y, z = one.values, other.values, third.values
-    yield Feature(f"{one.text} + {other.text} + {third.text}", columns, 1.2, x + y + z)
-    yield Feature(f"{one.text} + {other.text} - {third.text}", columns, 1.6, x + y - z)
-    yield Feature(f"{one.text} - {other.text} + {third.text}", columns, 1.6, x - y + z)
-    yield Feature(f"{other.text} + {third.text} - {one.text}", columns, 1.6, y + z - x)
+def _of_three(first: Variable, other: Variable, third: Variable) -> Iterator[Feature]:
+    columns = (first.column, other.column, third.column)
+    x, y, z = first.values, other.values, third.values
+    yield Feature(f"{first.text} + {other.text} + {third.text}", columns, 1.2, x + y + z)
+    yield Feature(f"{first.text} + {other.text} - {third.text}", columns, 1.6, x + y - z)
+    yield Feature(f"{first.text} - {other.text} + {third.text}", columns, 1.6, x - y + z)
+    yield Feature(f"{other.text} + {third.text} - {first.text}", columns, 1.6, y + z - x)
 
 
 # --- correlations -----------------------------------------------------------------------------------------------------
@@ -192,12 +192,12 @@ def _alike(features: Floats, targets: Floats) -> npt.NDArray[np.bool_]:
 
 def _scaled(values: Floats) -> tuple[Floats, Floats]:
     """Columns with mean 0 and deviation 1, and 0 where they are not known; and where they are, as 1."""
-    known = np.isfinite(values)
-    count = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, values, 0.0).sum(axis=0) / count
-    centred = np.where(known, values - mean, 0.0)
+    is_finite = np.isfinite(values)
+    count = np.maximum(is_finite.sum(axis=0), 1)
+    mean = np.where(is_finite, values, 0.0).sum(axis=0) / count
+    centred = np.where(is_finite, values - mean, 0.0)
     deviation = np.sqrt((centred**2).sum(axis=0) / count)
-    return centred / np.where(deviation > 0, deviation, 1.0), known.astype(np.float64)
+    return centred / np.where(deviation > 0, deviation, 1.0), is_finite.astype(np.float64)
 
 
 # --- constants --------------------------------------------------------------------------------------------------------
@@ -276,23 +276,23 @@ def _signed(shift: float) -> str:
 
 def _classes(variables: Sequence[Variable], number: int, y: Floats) -> Iterator[Formula]:
     """Of a column of 0 and 1: whether another one has a value, or is at least or at most one."""
-    known = np.isfinite(y)
-    if {*np.unique(y[known])} != {0.0, 1.0}:
+    is_finite = np.isfinite(y)
+    if {*np.unique(y[is_finite])} != {0.0, 1.0}:
         return
-    for one in variables:
-        x = one.values
-        if one.column == number or (np.isfinite(x) != known).any() or len(np.unique(x[known])) < 3:
+    for variable in variables:
+        x = variable.values
+        if variable.column == number or (np.isfinite(x) != is_finite).any() or len(np.unique(x[is_finite])) < 3:
             continue
-        inside, outside = x[known & (y == 1)], x[known & (y == 0)]
+        inside, outside = x[is_finite & (y == 1)], x[is_finite & (y == 0)]
         if min(len(inside), len(outside)) < _FEWEST // 2:
             continue
-        said = None
+        condition = None
         if (inside == inside[0]).all() and not (outside == inside[0]).any():
-            said = f"= {inside[0]:.12g}"
+            condition = f"= {inside[0]:.12g}"
         elif inside.min() > outside.max():
-            said = f">= {inside.min():.12g}"
+            condition = f">= {inside.min():.12g}"
         elif inside.max() < outside.min():
-            said = f"<= {inside.max():.12g}"
-        if said is not None:
-            rank = 4.0 + 0.25 * (one.column > number)
-            yield Formula(number, (one.column,), f"CAST({one.text} {said} AS INTEGER)", rank, _EXACT)
+            condition = f"<= {inside.max():.12g}"
+        if condition is not None:
+            rank = 4.0 + 0.25 * (variable.column > number)
+            yield Formula(number, (variable.column,), f"CAST({variable.text} {condition} AS INTEGER)", rank, _EXACT)

@@ -110,8 +110,8 @@ class Input:
 
     def sampled_numbers(self, selected: Mapping[str, str], rows: int) -> dict[str, npt.NDArray[np.float64]]:
         """See `sample`; as floats, NaN for NULL."""
-        found = self.sample(selected, rows)
-        return {name: np.ma.filled(np.ma.asarray(values, np.float64), np.nan) for name, values in found.items()}
+        samples = self.sample(selected, rows)
+        return {name: np.ma.filled(np.ma.asarray(values, np.float64), np.nan) for name, values in samples.items()}
 
     @property
     def is_file(self) -> bool:
@@ -125,11 +125,11 @@ class Tables:
 
     Attributes:
         sources: the tables.
-        aside: names of files in the folder that are none.
+        left_out: names of files in the folder that are none.
     """
 
     sources: tuple[Input, ...]
-    aside: tuple[str, ...]
+    left_out: tuple[str, ...]
 
 
 @contextmanager
@@ -195,13 +195,13 @@ def opened_tables(given: str, nullstr: Sequence[str] = (), *, read: bool = False
 
 def _folder(connection: duckdb.DuckDBPyConnection, folder: Path, nullstr: Sequence[str], *, read: bool) -> Tables:
     files: dict[str, Path] = {}
-    aside = []
+    skipped = []
     for path in sorted(folder.iterdir()):
         reader = reader_of(path)
         if path.name.startswith(".") or not path.is_file() or path.suffix.lower() == ".txt" or reader is None:
-            aside += [] if path.name.startswith(".") else [path.name]
+            skipped += [] if path.name.startswith(".") else [path.name]
         elif path.stat().st_size == 0:
-            aside.append(f"{path.name} (empty)")
+            skipped.append(f"{path.name} (empty)")
         else:
             other = files.setdefault(fold(table_name(path)), path)
             if other != path:
@@ -216,7 +216,7 @@ def _folder(connection: duckdb.DuckDBPyConnection, folder: Path, nullstr: Sequen
         reader = reader_of(path) or ""
         missing = nullstr if reader == "read_csv" else ()
         sources.append(open_file(connection, path, reader, missing, read=read, rows=f"{_ROWS}_{number}"))
-    return Tables(tuple(sources), tuple(aside))
+    return Tables(tuple(sources), tuple(skipped))
 
 
 def reader_of(path: Path) -> str | None:
@@ -257,8 +257,8 @@ def open_file(
     kind = "TABLE" if read else "VIEW"
     create = exp.Create(this=exp.to_table(rows), kind=kind, expression=made)
     connection.execute(create.sql(dialect="duckdb"))
-    found = connection.execute("SELECT name, type FROM pragma_table_info($rows)", {"rows": rows}).fetchall()
-    columns = tuple(Column(name, kind, nullable=True) for name, kind in found)
+    listed = connection.execute("SELECT name, type FROM pragma_table_info($rows)", {"rows": rows}).fetchall()
+    columns = tuple(Column(name, kind, nullable=True) for name, kind in listed)
     is_typed = reader != "read_csv"
     return Input(str(path), "main", table_name(path), columns, call, is_typed, connection, rows, csv.missing)
 

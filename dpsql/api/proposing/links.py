@@ -168,12 +168,12 @@ def _is_key(parent: Input, column: Column, constraints: _Constraints) -> bool:
 
 def _can_be_key(column: Column) -> bool:
     """Whether a column's type and name are not those of a measure."""
-    known = column_type(column.type)
-    whole = known.is_number and known.scale == 0
+    of_type = column_type(column.type)
+    whole = of_type.is_number and of_type.scale == 0
     if column.generated or not (whole or column.type in ("VARCHAR", "UUID")):
         return False
-    said = names.number_of(column.name, whole=True) if whole else names.text_of(column.name)
-    return said is None
+    meaning = names.number_of(column.name, whole=True) if whole else names.text_of(column.name)
+    return meaning is None
 
 
 def _suggests(child: Input, column: Column, parent: Input, reference: Column) -> bool:
@@ -239,14 +239,14 @@ class _Counts:
     """How many values columns have, and how many different ones. Each column is read once: many tables have an `id`."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[int, int]] = {}
+        self._counts: dict[tuple[str, str], tuple[int, int]] = {}
 
     def of(self, source: Input, column: str) -> tuple[int, int]:
         """Of a column; NULL is no value."""
-        if (source.table, column) not in self._known:
+        if (source.table, column) not in self._counts:
             (counts,) = source.ask({"v": quote(column)}, "count(v)", "count(DISTINCT v)")
-            self._known[source.table, column] = (counts[0], counts[1])
-        return self._known[source.table, column]
+            self._counts[source.table, column] = (counts[0], counts[1])
+        return self._counts[source.table, column]
 
 
 def _after_a_look(edge: Edge, counts: _Counts) -> list[Edge]:

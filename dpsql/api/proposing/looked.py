@@ -14,7 +14,7 @@ from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.looked_dates import dates
 from dpsql.api.proposing.looked_parts import LEAST, disclosed, keyed, left_out
 from dpsql.api.proposing.looked_steps import with_step_of_rows
-from dpsql.api.proposing.looked_texts import as_something_else, asked, mostly_digits, numbers_or_times
+from dpsql.api.proposing.looked_texts import as_something_else, key_question, mostly_digits, numbers_or_times
 from dpsql.api.proposing.profile import Profile, profile
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
@@ -30,7 +30,7 @@ def look(column: Column, context: Context, source: Input) -> Proposal:
     settled = public.settled(column, context)
     if settled is None:
         proposal = disclosed(_from_rows(column, context, source), public.propose(column, context))
-    elif context.said(column.name):
+    elif context.codebook_entry(column.name):
         return settled
     else:
         proposal = settled
@@ -38,13 +38,13 @@ def look(column: Column, context: Context, source: Input) -> Proposal:
 
 
 def _from_rows(column: Column, context: Context, source: Input) -> Proposal:
-    known = column_type(column.type)
+    of_type = column_type(column.type)
     seen = profile(source, column.name, column.type)
-    if seen.known == 0:
+    if seen.filled == 0:
         return Proposal(column.name, column.type, Ground.LOOKED, "it is NULL in every row", {"exclude": True})
-    if known.is_number:
+    if of_type.is_number:
         return _things(column, seen) or numbers_or_times(column, seen, context)
-    if known.has_bins:
+    if of_type.has_bins:
         return dates(column, seen)
     return _texts(column, seen, context)
 
@@ -78,27 +78,27 @@ def _texts(column: Column, seen: Profile, context: Context) -> Proposal:
     listed = _public_list(column, seen, missing)
     if listed is not None:
         return listed
-    kept = [value for value, n in seen.top if n >= LEAST and value not in missing and len(value) <= _LONG]
-    kept = kept[:_MOST_LISTED]
-    rows = sum(n for value, n in seen.top if value in kept)
+    texts = [value for value, n in seen.top if n >= LEAST and value not in missing and len(value) <= _LONG]
+    texts = texts[:_MOST_LISTED]
+    rows = sum(n for value, n in seen.top if value in texts)
     missing_rows = sum(n for value, n in seen.top if value in missing)
-    rest = seen.known - rows - missing_rows
+    rest = seen.filled - rows - missing_rows
     if seen.nearly_unique and mostly_digits(seen.values):
-        return asked(column, context)
+        return key_question(column, context)
     if seen.nearly_unique:
         return keyed(column, "nearly each row has a text of its own: a key, a name, or free text")
-    if not kept or rows < rest:
-        return left_out(column, f"most of its texts are rare: {seen.distinct} of them in {seen.known} rows")
-    return _listed(column, kept, missing, rest)
+    if not texts or rows < rest:
+        return left_out(column, f"most of its texts are rare: {seen.distinct} of them in {seen.filled} rows")
+    return _listed(column, texts, missing, rest)
 
 
-def _listed(column: Column, kept: list[str], missing: list[str], rest: int) -> Proposal:
+def _listed(column: Column, texts: list[str], missing: list[str], rest: int) -> Proposal:
     """A column of a few texts."""
-    ordered = sorted(kept)
+    ordered = sorted(texts)
     how: dict[str, Any] = {"values": ordered}
-    because = f"{len(kept)} values that at least {LEAST} rows have each"
+    because = f"{len(texts)} values that at least {LEAST} rows have each"
     if rest:
-        how["other"] = next(text for text in ("other", "(other)", "((other))") if text not in kept)
+        how["other"] = next(text for text in ("other", "(other)", "((other))") if text not in texts)
         because += f"; rarer ones become {how['other']!r}"
     if missing:
         how["nulls_as"] = missing

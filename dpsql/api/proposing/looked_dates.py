@@ -25,11 +25,11 @@ _MONTHS: Final = 2  # periods of the calendar for each cell of a number, because
 
 def dates(column: Column, seen: Profile) -> Proposal:
     """A proposal for a column of dates."""
-    parts = (0.001, 0.999) if seen.known >= _MANY else (0.0, 1.0)
-    found = seen.quantiles(parts, _REAL)
-    if not found:
+    parts = (0.001, 0.999) if seen.filled >= _MANY else (0.0, 1.0)
+    ends = seen.quantiles(parts, _REAL)
+    if not ends:
         return left_out(column, "it has no date between the years 1000 and 9000")
-    first, last = (date.fromisoformat(text[:10]) for text in found)
+    first, last = (date.fromisoformat(text[:10]) for text in ends)
     named = names.date_of(column.name)
     if named is not None and first.year >= 1900:
         return public.known_by_name(column, named)

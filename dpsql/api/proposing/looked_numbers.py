@@ -68,8 +68,8 @@ def numbers_in_bins(column: Column, seen: Profile, context: Context) -> Proposal
 
 
 def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
-    known = column_type(column.type)
-    finite = "isfinite(v)" if known.is_float else "v IS NOT NULL"
+    of_type = column_type(column.type)
+    finite = "isfinite(v)" if of_type.is_float else "v IS NOT NULL"
     missing = _missing(seen)
     if missing:
         finite += f" AND v NOT IN ({', '.join(map(str, missing))})"
@@ -79,7 +79,7 @@ def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
     low, high = map(Decimal, span)
     missing_codes = _MissingCodes(column, missing)
     rows = _Rows(column, seen, finite, low, high, tuple(missing), context.rows_of_cell)
-    named = names.number_of(column.name, whole=known.scale == 0)
+    named = names.number_of(column.name, whole=of_type.scale == 0)
     if named is not None and named.sure and not missing and _covers(named.how, low, high):
         if named.is_calendar:
             return public.known_by_name(column, named)
@@ -95,10 +95,10 @@ def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
 
     def proposal(most: int) -> Proposal:
         finest = most == MOST_CELLS[0]
-        if known.scale == 0 and low == 0 and high == 1:
+        if of_type.scale == 0 and low == 0 and high == 1:
             return missing_codes.proposal({"values": [0, 1]}, "0 and 1, each a value")
         single = (steps if rows.have_sure_steps(steps) else KEPT) if finest else max(most, KEPT)
-        if known.scale == 0 and high - low < single:
+        if of_type.scale == 0 and high - low < single:
             return missing_codes.proposal(*_steps(int(low), int(high)))
         if few and (finest or len(values) <= max(most, KEPT)):
             listed = sorted(_plain(value, column) for value, _ in values)
@@ -153,10 +153,10 @@ class _Rows:
         shares = Counter(values)
         mean = sum(values, Decimal(0)) / len(values)
         spread = sum((abs(value - mean) for value in values), Decimal(0)) / len(values)
-        least = Decimal(self.of_cell * len(values)) / self.seen.known
+        least = Decimal(self.of_cell * len(values)) / self.seen.filled
         steps = map(Decimal, range(int(self.low), int(self.high) + 1))
         squares = sum(((step - mean) ** 2 for step in steps if shares[step] < least), Decimal(0))
-        return self.of_cell / DEVIATIONS * float(squares.sqrt()) <= _MOVED * float(spread) * self.seen.known
+        return self.of_cell / DEVIATIONS * float(squares.sqrt()) <= _MOVED * float(spread) * self.seen.filled
 
     @cached_property
     def frequent(self) -> list[tuple[Decimal, int]]:
@@ -198,15 +198,15 @@ def _count(how: Mapping[str, Any]) -> int:
 
 def _missing(seen: Profile) -> list[Decimal]:
     """Negative codes of a column whose other values are not negative."""
-    known = column_type(seen.type)
-    if known.is_float or not known.is_number:
+    of_type = column_type(seen.type)
+    if of_type.is_float or not of_type.is_number:
         return []
     values = {Decimal(text): n for text, n in seen.top}
-    found = [Decimal(code) for code in _MISSING if values.get(Decimal(code), 0) >= LEAST]
-    if not found or len(values) == len(found):
+    codes = [Decimal(code) for code in _MISSING if values.get(Decimal(code), 0) >= LEAST]
+    if not codes or len(values) == len(codes):
         return []
-    others = seen.quantiles((0,), f"v NOT IN ({', '.join(map(str, found))})")
-    return found if others and Decimal(others[0]) >= 0 else []
+    others = seen.quantiles((0,), f"v NOT IN ({', '.join(map(str, codes))})")
+    return codes if others and Decimal(others[0]) >= 0 else []
 
 
 def _covers(how: Mapping[str, Any], low: Decimal, high: Decimal) -> bool:
@@ -218,7 +218,7 @@ def _is_key(rows: _Rows) -> bool:
     column, seen = rows.column, rows.seen
     if names.key_like(column.name) and (seen.nearly_unique or seen.distinct > MOST_VALUES):
         return column_type(column.type).scale == 0 or rows.unit == 1
-    counted = seen.distinct == seen.known and rows.high - rows.low + 1 <= seen.distinct * Decimal("1.2")
+    counted = seen.distinct == seen.filled and rows.high - rows.low + 1 <= seen.distinct * Decimal("1.2")
     return column_type(column.type).scale == 0 and counted and seen.nearly_unique
 
 
@@ -234,11 +234,11 @@ def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], st
     points = _points(rows, most)
     step = rows.unit or _step(column, rows.low, rows.high)
     finest = most == MOST_CELLS[0]
-    others = max(1, seen.known - sum(n for value, n in rows.frequent if value in points))
-    count = max(min(_FEWEST, most), min(most, (others if finest else seen.known) // rows.of_cell))
+    others = max(1, seen.filled - sum(n for value, n in rows.frequent if value in points))
+    count = max(min(_FEWEST, most), min(most, (others if finest else seen.filled) // rows.of_cell))
     grid = rows.grid(tuple(points) if finest else ())
     parts = sorted({round(part * _GRID / count) / _GRID for part in range(count + 1)})
-    least = max(LEAST, min(rows.of_cell, others // _FEWEST)) / (others if finest else max(1, seen.known))
+    least = max(LEAST, min(rows.of_cell, others // _FEWEST)) / (others if finest else max(1, seen.filled))
     quantiles = [grid[part] for part in with_even_bins(grid, parts, least)] if grid else []
     if quantiles and quantiles[-1] < rows.high:  # bounds by name: no row is between its largest value and these
         quantiles[-1] += step
@@ -268,8 +268,8 @@ def _points(rows: _Rows, most: int) -> list[Decimal]:
     """
     usual = median([n for _, n in rows.frequent]) if rows.frequent else 0
     finest = most == MOST_CELLS[0]
-    known, ends = rows.seen.known, (rows.low, rows.high)
-    least = (_POINT if finest else 1 / most) * known
+    filled, ends = rows.seen.filled, (rows.low, rows.high)
+    least = (_POINT if finest else 1 / most) * filled
 
     def frequent_from(least: float) -> list[Decimal]:
         return [
@@ -277,12 +277,12 @@ def _points(rows: _Rows, most: int) -> list[Decimal]:
             for value, n in rows.frequent
             if n >= LEAST
             and value not in rows.missing
-            and (n >= least or (value in ends and n >= max(_END_POINT * known, 5 * usual)))
+            and (n >= least or (value in ends and n >= max(_END_POINT * filled, 5 * usual)))
         ]
 
     frequent = frequent_from(least)
     if frequent and finest:
-        others = known - sum(n for value, n in rows.frequent if value in frequent)
+        others = filled - sum(n for value, n in rows.frequent if value in frequent)
         frequent = frequent_from(min(least, others / most))
     return sorted(frequent[: min(_MOST_POINTS, max(2, most // 3))])
 
@@ -320,10 +320,10 @@ def _limits(kind: str) -> tuple[Decimal, Decimal]:
 
 def _plain(value: Decimal, column: Column) -> Any:
     """A number as the script writes it."""
-    known = column_type(column.type)
-    if known.is_float:
+    of_type = column_type(column.type)
+    if of_type.is_float:
         return float(value)
-    return int(value) if known.scale == 0 else value.quantize(Decimal(1).scaleb(-(known.scale or 0)))
+    return int(value) if of_type.scale == 0 else value.quantize(Decimal(1).scaleb(-(of_type.scale or 0)))
 
 
 def _is_finite(text: str) -> bool:

@@ -41,15 +41,15 @@ def with_step_of_rows(proposal: Proposal, source: Input, kind: str, sql: str) ->
         kind: the type of the values.
         sql: the values.
     """
-    known = column_type(kind)
-    if not known.ticks_per_second or known.to_tick is None or not {"lower", "edges"} & {*(proposal.how or ())}:
+    of_type = column_type(kind)
+    if not of_type.ticks_per_second or of_type.to_tick is None or not {"lower", "edges"} & {*(proposal.how or ())}:
         return proposal
     is_clock = kind in ("TIME", "TIME_NS")
-    lengths = {unit: Fraction(str(unit)) * known.ticks_per_second for unit in _UNITS if not is_clock or unit < 86_400}
+    lengths = {unit: Fraction(str(unit)) * of_type.ticks_per_second for unit in _UNITS if not is_clock or unit < 86_400}
     longer = {unit: int(length) for unit, length in lengths.items() if length > 1}
     value: exp.Expr = exp.maybe_parse(sql, dialect="duckdb")
     values = {
-        "t": filled(known.to_tick, x=value).sql(dialect="duckdb"),
+        "t": filled(of_type.to_tick, x=value).sql(dialect="duckdb"),
         "real": "TRUE" if is_clock else f"isfinite({sql})",
         "inside": _inside(proposal, kind, sql),
     }
@@ -71,7 +71,7 @@ def _inside(proposal: Proposal, kind: str, sql: str) -> str:
 
 
 def _stepped(proposal: Proposal, step: float) -> Proposal:
-    said = {name: value for name, value in (proposal.how or {}).items() if name != "looked"}
-    how: dict[str, Any] = {**said, "step": step, "looked": True}
+    previous = {name: value for name, value in (proposal.how or {}).items() if name != "looked"}
+    how: dict[str, Any] = {**previous, "step": step, "looked": True}
     because = f"{proposal.because}; all are {_UNITS[step]}, as synthetic ones will be"
     return replace(proposal, ground=Ground.LOOKED, because=because, how=how)

@@ -90,10 +90,10 @@ class _Texts:
             return None
         typed = self._typed("BIGINT", f"TRY_CAST({self.text} AS BIGINT)")
         of = Column(self.column.name, "BIGINT", nullable=True)
-        found = None if typed is None else times_of_numbers(of, typed, self.context)
-        if typed is None or found is None:
+        clocks = None if typed is None else times_of_numbers(of, typed, self.context)
+        if typed is None or clocks is None:
             return None
-        return self._read(found, of, typed, "BIGINT", "texts of digits", keeps_text=True)
+        return self._read(clocks, of, typed, "BIGINT", "texts of digits", keeps_text=True)
 
     def as_numbers(self) -> Proposal | None:
         """Of numbers, however they are written."""
@@ -112,8 +112,8 @@ class _Texts:
             return None
         of = Column(self.column.name, kind, nullable=True)
         because = f"numbers stored as text{', in percent' if percent else ''}"
-        found = numbers_or_times(of, typed, self.context)
-        return self._read(found, of, typed, kind + "%" * percent, because, keeps_text=percent)
+        numbers = numbers_or_times(of, typed, self.context)
+        return self._read(numbers, of, typed, kind + "%" * percent, because, keeps_text=percent)
 
     def _styled(self) -> Proposal | None:
         """Of numbers with signs of money, units or marks between thousands; a question where they are in a table."""
@@ -181,17 +181,17 @@ class _Texts:
     def _typed(self, kind: str, sql: str) -> Profile | None:
         """The texts as `sql` reads them; None if it does not read all of them."""
         typed = profile(self.seen.source, self.column.name, kind, sql)
-        lost = self.seen.known - typed.known - sum(self.seen.rows_of(self.missing).values())
+        lost = self.seen.filled - typed.filled - sum(self.seen.rows_of(self.missing).values())
         return None if lost else typed
 
     def _read(
-        self, found: Proposal, of: Column, typed: Profile, read_as: str, because: str, *, keeps_text: bool = False
+        self, parsed: Proposal, of: Column, typed: Profile, read_as: str, because: str, *, keeps_text: bool = False
     ) -> Proposal:
         """The proposal for what the texts are, as one for the texts: loaded so from a CSV file, else read so."""
         missing = [text for text, rows in self.seen.rows_of(self.missing).items() if rows >= LEAST]
         if missing:
             because += f"; {', '.join(map(repr, missing))} mean{'s' * (len(missing) < 2)} that it is missing"
-        has_bins = not any({"values", "exclude"} & {*(each.how or {"exclude"})} for each in (found, *found.coarser))
+        has_bins = not any({"values", "exclude"} & {*(each.how or {"exclude"})} for each in (parsed, *parsed.coarser))
         reads = has_bins and read_as and (keeps_text or not self.context.is_csv)
 
         def read(proposal: Proposal) -> Proposal:
@@ -207,7 +207,7 @@ class _Texts:
                 )
             return left_out(self.column, f"{why}; load it as a column of type {of.type} to keep it")
 
-        return found.each(read)
+        return parsed.each(read)
 
 
 def _years(moments: Profile) -> int:
@@ -227,7 +227,7 @@ def _is_digits(text: str) -> bool:
     return is_number(text) or (digits > _MOSTLY * len(text.strip()) and letters < _FEW * len(text))
 
 
-def asked(column: Column, context: Context) -> Proposal:
+def key_question(column: Column, context: Context) -> Proposal:
     """The question about texts of digits that nearly each row has for itself: a number is no key."""
     why = "nearly each row has a text of its own, mostly of digits: is it a key, or are they numbers or times"
     as_numbers = {"read_as": "DOUBLE", "lower": 0, "upper": 1000, "bins": 20}

@@ -12,7 +12,7 @@ _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 
 
 @dataclass(frozen=True)
-class Known:
+class NameMeaning:
     """What a name says.
 
     Attributes:
@@ -109,8 +109,8 @@ def forms_of(name: str) -> tuple[str, ...]:
     (('HHMM', 'EPOCH'), ('YYYYMM',), ())
     """
     words = words_of(name)
-    found = [_FORMS[word] for word in words if word in _FORMS]
-    return tuple(dict.fromkeys(found)) or (_OF_TIME if "time" in words else ())
+    forms = [_FORMS[word] for word in words if word in _FORMS]
+    return tuple(dict.fromkeys(forms)) or (_OF_TIME if "time" in words else ())
 
 
 def key_like(name: str) -> bool:
@@ -127,20 +127,20 @@ def _ends_as_key(word: str) -> bool:
     return len(word) > len("xid") and word.endswith("id") and word not in _NO_KEYS and not word.endswith(_NO_KEY_ENDS)
 
 
-def left_out(name: str) -> Known | None:
+def left_out(name: str) -> NameMeaning | None:
     """A column of texts that names, reaches or describes one person, so that it has no domain; None otherwise."""
     words = words_of(name)
     if key_like(name):
-        return Known({"exclude": True}, "a key says whose row it is")
+        return NameMeaning({"exclude": True}, "a key says whose row it is")
     if words and (words[-1] in _WRITTEN or words[0] in _WRITTEN):
-        return Known({"exclude": True}, "free text may say anything of anybody")
+        return NameMeaning({"exclude": True}, "free text may say anything of anybody")
     for ending in (" ".join(words[-2:]), words[-1] if words else ""):
         if ending in _PERSONAL and (ending != "name" or len(words) == 1):
-            return Known({"exclude": True}, "it names or reaches a person", fake=_PERSONAL[ending])
+            return NameMeaning({"exclude": True}, "it names or reaches a person", fake=_PERSONAL[ending])
     return None
 
 
-def number_of(name: str, *, whole: bool) -> Known | None:
+def number_of(name: str, *, whole: bool) -> NameMeaning | None:
     """What a name says of a column of numbers; None where it says nothing.
 
     >>> number_of("age", whole=True).how
@@ -149,44 +149,44 @@ def number_of(name: str, *, whole: bool) -> Known | None:
     words, year = words_of(name), datetime.now(UTC).year
     last = words[-1] if words else ""
     if "age" in (last, words[0] if words else "") and len(words) <= 2:
-        return Known({"lower": 0, "upper": 119, "bins": 24}, "nobody is 120 years old")
+        return NameMeaning({"lower": 0, "upper": 119, "bins": 24}, "nobody is 120 years old")
     if {"hours", "week"} <= {*words} or {"hour", "week"} <= {*words}:
-        return Known({"lower": 0, "upper": 168, "bins": 24}, "a week has 168 hours")
+        return NameMeaning({"lower": 0, "upper": 168, "bins": 24}, "a week has 168 hours")
     if not whole:
         return _place_of(last)
     if last in ("sex", "gender"):
-        return Known({"values": [0, 1, 2, 9]}, "the codes of ISO/IEC 5218", sure=False)
+        return NameMeaning({"values": [0, 1, 2, 9]}, "the codes of ISO/IEC 5218", sure=False)
     if "year" in words and _BIRTH & {*words}:
-        return Known({"lower": 1900, "upper": year}, f"people were born from 1900 to {year}")
+        return NameMeaning({"lower": 1900, "upper": year}, f"people were born from 1900 to {year}")
     if last in ("year", "yr") and len(words) == 1:
-        return Known({"lower": 1950, "upper": year + 1}, f"it is between 1950 and {year + 1}", sure=False)
+        return NameMeaning({"lower": 1950, "upper": year + 1}, f"it is between 1950 and {year + 1}", sure=False)
     if last in _RANGES and len(words) <= 2:
         low, high, why = _RANGES[last]
-        return Known({"lower": low, "upper": high}, why, sure=len(words) == 1, is_calendar=True)
+        return NameMeaning({"lower": low, "upper": high}, why, sure=len(words) == 1, is_calendar=True)
     return None
 
 
-def _place_of(last: str) -> Known | None:
+def _place_of(last: str) -> NameMeaning | None:
     """Of coordinates."""
     if last in ("latitude", "lat"):
-        return Known({"lower": -90.0, "upper": 90.0, "bins": 90}, "latitudes reach from −90 to 90 degrees")
+        return NameMeaning({"lower": -90.0, "upper": 90.0, "bins": 90}, "latitudes reach from −90 to 90 degrees")
     if last in ("longitude", "lon", "lng", "long"):
-        return Known({"lower": -180.0, "upper": 180.0, "bins": 90}, "longitudes reach from −180 to 180 degrees")
+        return NameMeaning({"lower": -180.0, "upper": 180.0, "bins": 90}, "longitudes reach from −180 to 180 degrees")
     return None
 
 
-def date_of(name: str) -> Known | None:
+def date_of(name: str) -> NameMeaning | None:
     """What a name says of a column of dates: those of birth are from 1900 to this year."""
     if not _BIRTH & {*words_of(name)}:
         return None
     year = datetime.now(UTC).year
     how = {"lower": "1900-01-01", "upper": f"{year}-12-31", "bins": (year - 1899) // 2}
-    return Known(how, f"people were born from 1900 to {year}")
+    return NameMeaning(how, f"people were born from 1900 to {year}")
 
 
-def text_of(name: str) -> Known | None:
+def text_of(name: str) -> NameMeaning | None:
     """What a name says of a column of texts."""
     words = words_of(name)
     if words and words[-1] in ("sex", "gender"):
-        return Known({"values": ["F", "M"]}, "this column holds exactly the codes F and M", sure=False)
+        return NameMeaning({"values": ["F", "M"]}, "this column holds exactly the codes F and M", sure=False)
     return None

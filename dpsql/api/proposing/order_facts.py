@@ -83,8 +83,8 @@ def _ordered(proposal: Proposal) -> _Ordered | None:
     how = proposal.how
     if how is None or proposal.is_excluded or {"read_as", "nulls_as", "computed_as", "discover", "ids"} & {*how}:
         return None
-    known, sql = column_type(proposal.type), proposal.sql
-    if known.is_number:
+    of_type, sql = column_type(proposal.type), proposal.sql
+    if of_type.is_number:
         return _Ordered(proposal, "number", f"CAST({sql} AS DOUBLE)")
     if proposal.type in ("TIME", "TIME_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS"):
         return _Ordered(proposal, proposal.type, f"epoch({sql})")
@@ -160,7 +160,7 @@ def _fact(low: _Ordered, high: _Ordered) -> Fact:
     because = f"{low.proposal.column!r} {verb} {high.proposal.column!r} in all rows"
     if is_number:
         because += "; as a fact it costs their means up to a sixth of a cell"
-    return Fact(predicate, because, asked=is_number)
+    return Fact(predicate, because, is_question=is_number)
 
 
 def _compared(a: str, b: str, low: _Ordered, high: _Ordered) -> str:

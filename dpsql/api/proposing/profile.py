@@ -33,7 +33,7 @@ class Profile:
     sql: str
     type: str
     rows: int
-    known: int
+    filled: int
     distinct: int
     top: tuple[tuple[str, int], ...]
 
@@ -73,7 +73,7 @@ class Profile:
     @property
     def nearly_unique(self) -> bool:
         """Whether nearly each row has a value of its own, of more rows than a short list has."""
-        return self.known > MOST_VALUES // 10 and self.distinct > 0.9 * self.known
+        return self.filled > MOST_VALUES // 10 and self.distinct > 0.9 * self.filled
 
     def quantiles(self, parts: Sequence[float], condition: str) -> list[str]:
         """Values at some quantiles of the rows that meet a condition over `v`, the value; as text."""
@@ -91,9 +91,9 @@ def profile(source: Input, name: str, type_name: str, sql: str | None = None) ->
         sql: the expression; by default the column itself.
     """
     sql = quote(name) if sql is None else sql
-    rows, known, distinct = source.ask({"v": sql}, "count(*)", "count(v)", "count(DISTINCT v)")[0]
+    rows, filled, distinct = source.ask({"v": sql}, "count(*)", "count(v)", "count(DISTINCT v)")[0]
     most = MOST_VALUES
     top = source.ask(
         {"v": sql}, "CAST(v AS VARCHAR) AS t", "count(*) AS n", where="v IS NOT NULL", group=True, most=most
     )
-    return Profile(source, sql, type_name, rows, known, distinct, tuple((text, n) for text, n in top))
+    return Profile(source, sql, type_name, rows, filled, distinct, tuple((text, n) for text, n in top))

@@ -61,12 +61,12 @@ def propose(
         DpsqlError: a child says what is wrong.
     """
     with opened(given, nullstr, read=owner_looks) as source:
-        said = {} if codebook is None else _codebook(codebook)
+        codebook_words = {} if codebook is None else _codebook(codebook)
         owned = "" if unit is None else _named(source, "unit", unit)
         context = Context(
             source.table,
             source.is_file,
-            {fold(name): how for name, how in said.items()},
+            {fold(name): how for name, how in codebook_words.items()},
             {} if source.is_file else references_of(source),
             owned,
             discover is not None,
@@ -85,9 +85,9 @@ def propose(
             max_rows = _UNIT_ROWS  # never off the rows: everything that is released depends on it
         protection = _protection(source, epsilon, delta, owned, max_rows)
         names = {fold(column.name) for column in source.columns}
-        unknown = [name for name in said if fold(name) not in names]
-        found = tried(source, context, protection, proposals, rows, looks=owner_looks)
-        return write(source, context, protection, found, looked=owner_looks, unknown=unknown)
+        unknown = [name for name in codebook_words if fold(name) not in names]
+        trial = tried(source, context, protection, proposals, rows, looks=owner_looks)
+        return write(source, context, protection, trial, looked=owner_looks, unknown=unknown)
 
 
 def _number_of_units(source: Input, unit: str) -> int:
@@ -119,10 +119,10 @@ def _codebook(path: str) -> dict[str, Mapping[str, Any]]:
     if not file.is_file() or file.suffix.lower() not in (".csv", ".json"):
         raise InvalidArgument(f"codebook is {path!r}: give an existing .csv or .json file")
     if file.suffix.lower() == ".json":
-        found = from_json(file.read_text(encoding="utf-8"), ARGUMENTS)
+        declared = from_json(file.read_text(encoding="utf-8"), ARGUMENTS)
     else:
         with duckdb.connect() as connection:
             read = connection.execute("FROM read_csv($path, all_varchar = true, header = true)", {"path": path})
             names = [column[0] for column in read.description or []]
-            found = declarations_of([dict(zip(names, row, strict=True)) for row in read.fetchall()], ARGUMENTS)
-    return {name: checked_arguments(how, ARGUMENTS) for name, how in found.items()}
+            declared = declarations_of([dict(zip(names, row, strict=True)) for row in read.fetchall()], ARGUMENTS)
+    return {name: checked_arguments(how, ARGUMENTS) for name, how in declared.items()}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dpsql.api.proposing import codes, names
 from dpsql.api.proposing.context import Context
-from dpsql.api.proposing.names import Known
+from dpsql.api.proposing.names import NameMeaning
 from dpsql.api.proposing.proposal import KEPT, MOST_CELLS, Ground, Proposal, ladder
 from dpsql.core.column_types import column_type, kind_of, lists_members
 from dpsql.core.names import fold
@@ -22,20 +22,20 @@ _STRANGE: Final = "only its owner knows which values it may have, whatever the r
 
 def settled(column: Column, context: Context) -> Proposal | None:
     """What the codebook or the type alone decides, whether or not rows are looked at."""
-    shown, known = kind_of(column.type), column_type(column.type)
-    said = context.said(column.name)
+    shown, of_type = kind_of(column.type), column_type(column.type)
+    words = context.codebook_entry(column.name)
     if context.columns and fold(column.name) not in context.columns and column.name != context.unit:
         return Proposal(column.name, shown, Ground.PUBLIC, "it is not among --columns", {"exclude": True})
     if column.name == context.unit:
         return Proposal(column.name, shown, Ground.PUBLIC, "it is the privacy unit, which dp_protect leaves out", None)
-    if said is not None:
-        return Proposal(column.name, shown, Ground.PUBLIC, "the codebook says so", said)
+    if words is not None:
+        return Proposal(column.name, shown, Ground.PUBLIC, "the codebook says so", words)
     if column.generated:
         why = "its expression would run on private rows, so a generated column is left out"
         return Proposal(column.name, shown, Ground.PUBLIC, why, {"exclude": True})
-    if known.declares_itself:
+    if of_type.declares_itself:
         return Proposal(column.name, shown, Ground.PUBLIC, "its type has only these values: nothing to declare", None)
-    if not known.listable:
+    if not of_type.listable:
         why = "a nested or binary column can have no domain: load its parts as columns of their own to keep them"
         return Proposal(column.name, shown, Ground.PUBLIC, why, {"exclude": True})
     if lists_members(column.type):
@@ -45,34 +45,34 @@ def settled(column: Column, context: Context) -> Proposal | None:
 
 
 def _clock(column: Column) -> Proposal:
-    day = Known({"lower": "00:00:00", "upper": "23:59:59.999999", "bins": 24}, "a day has 24 hours")
+    day = NameMeaning({"lower": "00:00:00", "upper": "23:59:59.999999", "bins": 24}, "a day has 24 hours")
     return known_by_name(column, day)
 
 
 def propose(column: Column, context: Context) -> Proposal:
     """A proposal without a look at the rows; a question where only the owner can tell."""
-    found = settled(column, context)
-    if found is not None:
-        return found
-    known = column_type(column.type)
-    if known.is_number:
+    proposal = settled(column, context)
+    if proposal is not None:
+        return proposal
+    of_type = column_type(column.type)
+    if of_type.is_number:
         return _number(column, context)
-    if known.has_bins:
+    if of_type.has_bins:
         return _date(column, context)
     return _text(column, context)
 
 
-def known_by_name(column: Column, said: Known) -> Proposal:
+def known_by_name(column: Column, meaning: NameMeaning) -> Proposal:
     """What the name of a column says of it."""
-    ground, shown = Ground.PUBLIC if said.sure else Ground.CONFIRM, kind_of(column.type)
-    how = dict(said.how)
+    ground, shown = Ground.PUBLIC if meaning.sure else Ground.CONFIRM, kind_of(column.type)
+    how = dict(meaning.how)
     if "lower" in how:
         return ladder(
-            lambda most: Proposal(column.name, shown, ground, said.because, _of_equal_width(column, how, most))
+            lambda most: Proposal(column.name, shown, ground, meaning.because, _of_equal_width(column, how, most))
         )
     if how.get("exclude"):
-        how |= {"fake": said.fake} if said.fake else {"ids": True} if names.key_like(column.name) else {}
-    return Proposal(column.name, shown, ground, said.because, how)
+        how |= {"fake": meaning.fake} if meaning.fake else {"ids": True} if names.key_like(column.name) else {}
+    return Proposal(column.name, shown, ground, meaning.because, how)
 
 
 def _of_equal_width(column: Column, how: Mapping[str, Any], most: int) -> dict[str, Any]:
@@ -93,10 +93,10 @@ def _of_equal_width(column: Column, how: Mapping[str, Any], most: int) -> dict[s
 def _number(column: Column, context: Context) -> Proposal:
     whole = column_type(column.type).scale == 0
     if names.key_like(column.name):
-        return known_by_name(column, Known({"exclude": True}, "a key says whose row it is"))
-    said = names.number_of(column.name, whole=whole)
-    if said is not None:
-        return known_by_name(column, said)
+        return known_by_name(column, NameMeaning({"exclude": True}, "a key says whose row it is"))
+    meaning = names.number_of(column.name, whole=whole)
+    if meaning is not None:
+        return known_by_name(column, meaning)
     bounds = {"lower": 0, "upper": 1000}
     flags = [context.call(column.name, {"values": [0, 1]})] if whole else []
     options = (
@@ -121,9 +121,9 @@ def _times(column: Column, context: Context) -> list[str]:
 
 
 def _date(column: Column, context: Context) -> Proposal:
-    said = names.date_of(column.name)
-    if said is not None:
-        return known_by_name(column, said)
+    meaning = names.date_of(column.name)
+    if meaning is not None:
+        return known_by_name(column, meaning)
     bounds = {"lower": "2020-01-01", "upper": "2026-12-31"}
     options = (
         context.call(column.name, {**bounds, "bins": 28}),
@@ -134,10 +134,10 @@ def _date(column: Column, context: Context) -> Proposal:
 
 def _text(column: Column, context: Context) -> Proposal:
     if column.type == "UUID":
-        return known_by_name(column, Known({"exclude": True}, "a key says whose row it is"))
-    said = names.left_out(column.name) or names.text_of(column.name)
-    if said is not None:
-        return known_by_name(column, said)
+        return known_by_name(column, NameMeaning({"exclude": True}, "a key says whose row it is"))
+    meaning = names.left_out(column.name) or names.text_of(column.name)
+    if meaning is not None:
+        return known_by_name(column, meaning)
     sure, options = codes.is_sure(column.name), []
     for which in codes.lists_for(column.name):
         listed = codes.code_list(which)
@@ -152,8 +152,10 @@ def _text(column: Column, context: Context) -> Proposal:
     options.append(context.call(column.name, {"values": ["…", "…"], "other": "other"}))
     missing = context.missing.get(column.name)
     if missing:
-        told = " and ".join(f"--nullstr {text}" for text in missing)
-        why = f"all other texts are numbers, so {told} of dpsql init would make it a column of numbers; else {_STRANGE}"
+        flags = " and ".join(f"--nullstr {text}" for text in missing)
+        why = (
+            f"all other texts are numbers, so {flags} of dpsql init would make it a column of numbers; else {_STRANGE}"
+        )
         return _question(column, context, why, (*options, _discovery(column, context)), discovered=True)
     return _question(column, context, _STRANGE, (*options, _discovery(column, context)), discovered=True)
 

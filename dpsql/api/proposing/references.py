@@ -25,7 +25,7 @@ def references_of(source: Input) -> dict[str, tuple[str, ...]]:
 
     Catalogue only: no row is read. A key that names persons is none, because its values are no public list.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    references: dict[str, tuple[str, ...]] = {}
     names = {column.name for column in source.columns}
     for schema, table, name in source.cursor.execute(_KEYS).fetchall():
         if name not in names or key_like(name):
@@ -34,5 +34,5 @@ def references_of(source: Input) -> dict[str, tuple[str, ...]]:
             other = find_source(source.cursor, f"{quote(schema)}.{quote(table)}")
             if other.key != source.table and is_public(source.cursor, other):
                 prefix = "" if schema == "main" else f"{quote(schema)}."
-                found[name] = (*found.get(name, ()), f"{prefix}{quote(table)}.{quote(name)}")
-    return found
+                references[name] = (*references.get(name, ()), f"{prefix}{quote(table)}.{quote(name)}")
+    return references

@@ -76,11 +76,11 @@ class Script:
     def summary(self) -> str:
         """What is in it, in a sentence."""
         left_out = [p for p in self.proposals if p.is_excluded]
-        asked = sum(p.ground in (Ground.QUESTION, Ground.CONFIRM) for p in self.proposals)
+        questions = sum(p.ground in (Ground.QUESTION, Ground.CONFIRM) for p in self.proposals)
         spends = f"spends ε = {self.price:g}" if self.price else "spends nothing"
         return (
-            f"{self.linked[0]}{len(self.proposals)} columns, {len(left_out)} of them left out; {asked} wait for your "
-            f"word; running it {spends}"
+            f"{self.linked[0]}{len(self.proposals)} columns, {len(left_out)} of them left out; {questions} wait for "
+            f"your word; running it {spends}"
         )
 
     @property
@@ -103,7 +103,7 @@ def comment(text: str, indent: str = "") -> list[str]:
 
 
 def write(
-    source: Input, context: Context, protection: str, found: Tried, *, looked: bool, unknown: Sequence[str] = ()
+    source: Input, context: Context, protection: str, trial: Tried, *, looked: bool, unknown: Sequence[str] = ()
 ) -> Script:
     """The script.
 
@@ -111,28 +111,28 @@ def write(
         source: the table.
         context: what all proposals share.
         protection: the statement that protects it.
-        found: the proposals and facts.
+        trial: the proposals and facts.
         looked: whether rows were read.
         unknown: columns that the codebook names and the table lacks.
     """
-    price = sum(p.price for p in found.proposals)
-    lines = [*_head(source, context, found, price, looked=looked), ""]
+    price = sum(p.price for p in trial.proposals)
+    lines = [*_head(source, context, trial, price, looked=looked), ""]
     if source.is_file:
-        lines += [*load_statement(source, found.proposals), ""]
+        lines += [*load_statement(source, trial.proposals), ""]
     budget = "The budget: all releases together will be (ε, δ)-DP. It is set once."
     if context.unit:
         budget += " Choose max_rows, how many rows of one unit count, from what is public, not off the rows."
     lines += [*comment(budget), protection, ""]
     for name in unknown:
         lines += comment(f"The codebook names {name!r}, which is no column of the table.")
-    for proposal in found.proposals:
+    for proposal in trial.proposals:
         lines += [*declared_lines(context, proposal), ""]
-    lines += fact_lines(context, found)
+    lines += fact_lines(context, trial)
     lines += comment(f"What is declared: {_listing(context)}")
-    return Script("\n".join(lines) + "\n", context.table, found.proposals, price, found.forecast)
+    return Script("\n".join(lines) + "\n", context.table, trial.proposals, price, trial.forecast)
 
 
-def _head(source: Input, context: Context, found: Tried, price: float, *, looked: bool) -> Iterator[str]:
+def _head(source: Input, context: Context, trial: Tried, price: float, *, looked: bool) -> Iterator[str]:
     by = f"dpsql init {source.given}{' --owner-looks' if looked else ''}"
     yield from comment(f"Protects the table {context.table} and declares its columns. Written by: {by}")
     yield from comment("Read it, edit it, then run it with dpsql sql; running it again changes nothing.")
@@ -141,23 +141,23 @@ def _head(source: Input, context: Context, found: Tried, price: float, *, looked
         yield from comment(f"PRICE: running this script SPENDS ε = {price:g} of the budget, for the discoveries below.")
     else:
         yield from comment("PRICE: running this script spends nothing of the budget.")
-    offered = sum("discover := true" in option for p in found.proposals for option in p.options)
+    offered = sum("discover := true" in option for p in trial.proposals for option in p.options)
     if offered:
         yield from comment(
             f"Discoveries that stand in comments cost ε = {context.price:g} each, all {offered} of them "
             f"{offered * context.price:g}."
         )
     yield from reading_lines(looked=looked, is_typed=source.is_typed)
-    yield from _forecast(found.forecast, context.table)
-    yield from asked_lines([(p.column, p) for p in found.proposals])
+    yield from _forecast(trial.forecast, context.table)
+    yield from asked_lines([(p.column, p) for p in trial.proposals])
 
 
 def asked_lines(proposals: Sequence[tuple[str, Proposal]]) -> Iterator[str]:
     """Which columns wait for the owner's word; each is called as is said beside it."""
-    asked = [name for name, p in proposals if p.ground is Ground.QUESTION]
+    waiting = [name for name, p in proposals if p.ground is Ground.QUESTION]
     confirm = [name for name, p in proposals if p.ground is Ground.CONFIRM]
-    if asked:
-        yield from comment(f"QUESTION: only you can tell of {', '.join(asked)}.")
+    if waiting:
+        yield from comment(f"QUESTION: only you can tell of {', '.join(waiting)}.")
     if confirm:
         yield from comment(f"CONFIRM: running this script is your word on {', '.join(confirm)}.")
 
@@ -204,10 +204,10 @@ def load_statement(source: Input, proposals: Sequence[Proposal]) -> list[str]:
 
 def declared_lines(context: Context, proposal: Proposal) -> Iterator[str]:
     """The lines of one column."""
-    kept = " It is left out until you have answered." if _waits(proposal) else ""
+    until = " It is left out until you have answered." if _waits(proposal) else ""
     because = proposal.because[:1].lower() + proposal.because[1:]
     yield from comment(
-        f"{proposal.column}, {proposal.type}. {proposal.ground.value}: {because.rstrip('.')}.{kept}", "  "
+        f"{proposal.column}, {proposal.type}. {proposal.ground.value}: {because.rstrip('.')}.{until}", "  "
     )
     for option in proposal.options:
         priced = f"  -- price: ε = {context.price:g}" if "discover := true" in option else ""
@@ -220,17 +220,17 @@ def _waits(proposal: Proposal) -> bool:
     return proposal.ground is Ground.QUESTION and proposal.is_excluded
 
 
-def fact_lines(context: Context, found: Tried) -> Iterator[str]:
+def fact_lines(context: Context, trial: Tried) -> Iterator[str]:
     """Facts about several columns: a line each, those that need the owner's word as comments."""
-    if not found.facts:
+    if not trial.facts:
         return
     yield from comment(
         "Facts about several columns, which every synthetic row will satisfy. Keep those that hold for everybody, "
         "whoever is in the table."
     )
-    for fact, refused in found.facts:
+    for fact, refused in trial.facts:
         call = fact.statement(context.table)
-        if fact.asked or refused:
+        if fact.is_question or refused:
             why = f"refused: {refused}" if refused else f"QUESTION: does it hold for everybody? {fact.because}."
             yield from comment(why, "  ")
             yield f"-- {' '.join(call.split())}"

@@ -120,8 +120,8 @@ def arrange(sources: Sequence[Input], edges: Sequence[Edge], unit: Input | None)
     depth, waits = {root.table: 0}, {root.table: False}
     waiting = [source for source in sources if source.table in below]
     while waiting:
-        source = next((one for one in waiting if _is_ready(one, edges, depth, below)), None)
-        source = source or next(one for one in waiting if _ways(one, edges, depth))
+        source = next((table for table in waiting if _is_ready(table, edges, depth, below)), None)
+        source = source or next(table for table in waiting if _ways(table, edges, depth))
         waiting.remove(source)
         ways = sorted(_ways(source, edges, depth), key=lambda edge: (not edge.is_fact, -depth[edge.parent.table]))
         first, *others = ways
@@ -165,6 +165,6 @@ def _likely(source: Input, sources: Sequence[Input], edges: Sequence[Edge]) -> t
     words = {singular(word) for word in words_of(source.name)}
     leaves = any(edge.child.table == source.table and edge.parent.table != source.table for edge in edges)
     count = len(_below(source, edges))
-    first = -[one.table for one in sources].index(source.table)
+    first = -[table.table for table in sources].index(source.table)
     is_people = bool(words & _PEOPLE)
     return is_people, count if is_people or not leaves else 0, not leaves, len(source.columns), first

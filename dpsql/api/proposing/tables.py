@@ -151,13 +151,13 @@ def _key(proposal: Proposal, kind: str) -> Proposal:
 
 def _lists(source: Input, shape: Shape) -> dict[str, list[dict[str, str]]]:
     """For columns that lead to a table apart, domains that are its keys."""
-    found: dict[str, list[dict[str, str]]] = {}
+    references: dict[str, list[dict[str, str]]] = {}
     apart = {other.table for other in shape.apart}
     for edge in shape.edges:
         if edge.child.table == source.table and edge.parent.table in apart and len(edge.key) == 1:
             reference = f"{edge.parent.sql_name}.{quote(edge.references[0])}"
-            found.setdefault(edge.key[0], []).append({"reference": reference})
-    return found
+            references.setdefault(edge.key[0], []).append({"reference": reference})
+    return references
 
 
 def _linked(db: Database, shape: Shape) -> Shape:
@@ -181,7 +181,7 @@ def _settled(
         for source in shape.members
     ]
     chosen, forecast = with_tree_forecast(tables, db, rows, linked=bool(shape.steps))
-    return {context.table: found for (context, _), found in zip(tables, chosen, strict=True)}, forecast
+    return {context.table: chosen_here for (context, _), chosen_here in zip(tables, chosen, strict=True)}, forecast
 
 
 def _with_facts(db: Database, source: Input, context: Context, settled: tuple[Proposal, ...], *, looks: bool) -> Tried:

@@ -84,9 +84,9 @@ _BUDGET: Final = (
 
 def _words(shape: Shape) -> str:
     waits = [step.edge.child.table for step in shape.steps if step.waits] + [source.table for source in shape.apart]
-    asked = f", {len(waits)} of which wait for your word" if waits else ""
+    questions = f", {len(waits)} of which wait for your word" if waits else ""
     count = len(shape.steps) + len(shape.apart) + 1
-    return f"{count} tables{asked}; a unit is a row of {shape.root.table}; "
+    return f"{count} tables{questions}; a unit is a row of {shape.root.table}; "
 
 
 def _head(
@@ -110,8 +110,8 @@ def _head(
         "protected? If not, write this script anew with --unit TABLE."
     )
     yield from _tree(shape)
-    if tables.aside:
-        yield from comment(f"LEFT ASIDE: {', '.join(tables.aside)}.")
+    if tables.left_out:
+        yield from comment(f"LEFT ASIDE: {', '.join(tables.left_out)}.")
     if forecast is not None:
         yield from comment(
             f"FORECAST: {str(forecast).replace('At', 'at', 1)}, if all of these tables are linked, with about "
@@ -138,7 +138,9 @@ def _tree(shape: Shape) -> Iterator[str]:
 
 def _path(step: Step, shape: Shape) -> tuple[int, ...]:
     """Places of the tables from the root down to a step's, so that a table stands right below its parent."""
-    place = {one.edge.child.table: (number, one.edge.parent.table) for number, one in enumerate(shape.steps)}
+    place = {
+        numbered.edge.child.table: (number, numbered.edge.parent.table) for number, numbered in enumerate(shape.steps)
+    }
     table, path = step.edge.child.table, []
     while table in place:
         number, table = place[table]
@@ -181,19 +183,19 @@ def _fact(step: Step) -> str:
 def _question(step: Step) -> str:
     edge = step.edge
     if edge.is_fact and any(other.is_fact for other in step.others):
-        ways = " or ".join(_way(one) for one in (edge, *step.others))
-        asked = (
+        ways = " or ".join(_way(way) for way in (edge, *step.others))
+        question = (
             f"rows lead to {ways}, and a row has one way to its unit: is the first one right? Else put another one's "
             "line in its place."
         )
     elif edge.is_fact:
-        asked = f"is {edge.parent.table} linked, to which it leads? {edge.because}."
+        question = f"is {edge.parent.table} linked, to which it leads? {edge.because}."
     else:
-        asked = (
+        question = (
             f"does each row belong to the row of {edge.parent.table} that {', '.join(edge.key)} names? {edge.because}."
         )
     until = "" if edge.child.is_file else " Until it is linked, it is not protected, and dpsql takes it for public."
-    return f"{edge.child.table}. QUESTION: {asked}{until}"
+    return f"{edge.child.table}. QUESTION: {question}{until}"
 
 
 def _waiting(question: str, body: Sequence[str]) -> list[str]:
@@ -214,7 +216,7 @@ def _apart(source: Input, shape: Shape) -> list[str]:
         call = next(edge.call for edge in shape.edges if edge.child.table == table)
         left = f"{table}. QUESTION: it is not linked. What is below is refused: {shape.refused[table].rstrip('.')}."
         return [*comment(left), f"-- {_plain(call)}"]
-    asked = (
+    question = (
         f"{table}. QUESTION: is it public, the same whoever is in {root}, as a list of wards is? No key leads from it "
         f"to {root}."
     )
@@ -225,6 +227,6 @@ def _apart(source: Input, shape: Shape) -> list[str]:
     ]
     if source.is_file:
         load = load_statement(source, ())
-        return [*_waiting(f"{asked} Then it is loaded, and everybody may read it.", load), *others]
+        return [*_waiting(f"{question} Then it is loaded, and everybody may read it.", load), *others]
     protected = "Then leave it as it is. It is not protected, so dpsql takes it for public. Else protect or link it:"
-    return [*comment(f"{asked} {protected}"), *others]
+    return [*comment(f"{question} {protected}"), *others]

@@ -87,7 +87,7 @@ def create_empty(db: Database, source: Input, proposals: Sequence[Proposal]) -> 
 
 def all_settled(db: Database, context: Context, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
     """All proposals that run, in order. Computed columns come last: what they read may have been left out."""
-    computed = [place for place, one in enumerate(proposals) if "computed_as" in (one.how or ())]
+    computed = [place for place, proposal in enumerate(proposals) if "computed_as" in (proposal.how or ())]
     others = [place for place in range(len(proposals)) if place not in computed]
     settled = {place: _settled(db, context, proposals[place]) for place in (*others, *computed)}
     return tuple(settled[place] for place in range(len(proposals)))

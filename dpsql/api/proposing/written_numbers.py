@@ -86,11 +86,11 @@ def is_number(text: str) -> bool:
 
 def style_of(texts: Sequence[str]) -> Style | None:
     """The style that all texts share; None where there is none, or more than one sign of money or unit."""
-    found = [match for match in map(_TEXT.fullmatch, map(str.strip, texts)) if match is not None]
-    if len(found) < len(texts) or not found:
+    matches = [match for match in map(_TEXT.fullmatch, map(str.strip, texts)) if match is not None]
+    if len(matches) < len(texts) or not matches:
         return None
-    signs = [{match[part] for match in found if match[part]} for part in ("money", "unit")]
-    marks = _marks([match["body"] for match in found])
+    signs = [{match[part] for match in matches if match[part]} for part in ("money", "unit")]
+    marks = _marks([match["body"] for match in matches])
     if marks is None or any(len(each) > 1 for each in signs):
         return None
     money, unit = (next(iter(each), "").strip() for each in signs)

@@ -29,22 +29,22 @@ def accept(books: Books, reason: str, flaw: str) -> None:
     books.check_writable()
     with heads.lock:
         try:
-            known = None if books.head_path is None else heads.read_head(books.head_path)
+            head = None if books.head_path is None else heads.read_head(books.head_path)
         except BooksError:
-            known = None
-        books.transaction(lambda: _begin_anew(books, known, reason, flaw))
+            head = None
+        books.transaction(lambda: _begin_anew(books, head, reason, flaw))
         verification.check_events(books)
         point = books.snapshot(lambda: chain.everything_follows(books.run, books.key))
         if books.head_path is not None:
-            identity = known.books if known else secrets.token_hex(16)
+            identity = head.books if head else secrets.token_hex(16)
             heads.write_head(books.head_path, ledger.head_at(books, identity, point))
 
 
-def _begin_anew(books: Books, known: heads.Head | None, reason: str, flaw: str) -> None:
+def _begin_anew(books: Books, head: heads.Head | None, reason: str, flaw: str) -> None:
     """Inside a transaction: see `accept`; the head may know more than is left."""
     make_tables(books, some_missing=True)
-    recorded = [known.accounts if known else {}, chain.recorded(books.run), states(books)]
-    number = 1 + max(chain.newest(books.run).number, known.number if known else 0, _largest_release(books))
+    recorded = [head.accounts if head else {}, chain.recorded(books.run), states(books)]
+    number = 1 + max(chain.newest(books.run).number, head.number if head else 0, _largest_release(books))
     for source in sorted({source for accounts in recorded for source in accounts}):
         _keep_spent(books, source, [accounts[source] for accounts in recorded if source in accounts], number)
     failed = json.dumps({"failed": "it may have been published before the ledger was damaged"})
@@ -56,24 +56,24 @@ def _begin_anew(books: Books, known: heads.Head | None, reason: str, flaw: str) 
     ledger.event(books, "accept", basis=basis, number=number, reason=reason, flaw=flaw, hmac=books.fingerprint)
     for source in states(books):
         ledger.event(books, "accept", source, reason=reason)
-    _restate_periods(books, known)
+    _restate_periods(books, head)
     links.restate(books)
     people.restate(books)
     limits.restate(books)
     published_tables.restate(books)
 
 
-def _restate_periods(books: Books, known: heads.Head | None) -> None:
+def _restate_periods(books: Books, head: heads.Head | None) -> None:
     """Inside a transaction: record of which tables each period has an account, as the accounts say, too.
 
     Raises:
         BooksError: it is lost, or not what was recorded. Rows that were paid for would be in periods with a new budget.
     """
-    stated, course = list_periods(books), (known.course if known else None) or {}
+    stated, course = list_periods(books), (head.course if head else None) or {}
     recorded = [recorded_periods(books), course.get("periods", {})]
     for table in sorted({table for table, label in map(split_key, states(books)) if label is not None}):
         now = None if table not in stated else stated[table].stated
-        if now is None or any(said.get(table, now) != now for said in recorded):
+        if now is None or any(accounts.get(table, now) != now for accounts in recorded):
             raise BooksError(
                 f"which periods of {table} have a budget is lost, or not what it was: restore a copy of the database"
             )
@@ -87,8 +87,8 @@ def _largest_release(books: Books) -> int:
 
 def _keep_spent(books: Books, source: str, recorded: Sequence[Mapping[str, Any]], now: int) -> None:
     """Write an account of which several states are recorded: the most that is spent, the least that is promised."""
-    kept = _most_spent(recorded, now)
-    row = {name: kept[name] for name in COLUMNS}
+    strictest = _most_spent(recorded, now)
+    row = {name: strictest[name] for name in COLUMNS}
     if source not in states(books):
         values = ", ".join(f"${name}" for name in COLUMNS)
         sql = f"INSERT INTO dpsql.account ({', '.join(COLUMNS)}, unit_secret) VALUES ({values}, $secret)"  # noqa: S608

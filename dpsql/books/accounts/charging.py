@@ -73,7 +73,7 @@ class Charge:
     links: tuple[Mapping[str, str], Tree | None] = (MappingProxyType({}), None)
 
 
-def charge(books: Books, asked: Charge) -> Entry:
+def charge(books: Books, due: Charge) -> Entry:
     """Charge a new release; one of that key that is there already is returned as it is, free.
 
     The newest events are looked at before. What is older was looked at before that, by this process or by the one that
@@ -94,75 +94,75 @@ def charge(books: Books, asked: Charge) -> Entry:
         migrate(books)
         ledger.advance(books)
     try:
-        return ledger.commit(books, lambda: _charge(books, asked))
+        return ledger.commit(books, lambda: _charge(books, due))
     except _TooDear:
-        account = account_now(books, asked.source)
-        if asked.by:
-            limits.require_allowed(books, asked.by, account, asked.budget)
-        account.require(asked.budget)
-        raise InsufficientBudget(f"the budget of {asked.source} was spent meanwhile") from None
+        account = account_now(books, due.source)
+        if due.by:
+            limits.require_allowed(books, due.by, account, due.budget)
+        account.require(due.budget)
+        raise InsufficientBudget(f"the budget of {due.source} was spent meanwhile") from None
 
 
-def _charge(books: Books, asked: Charge) -> Entry:
+def _charge(books: Books, due: Charge) -> Entry:
     """Inside a transaction: see `charge`."""
     with ledger.advised():
         before = ledger.look(books)
-    promised = account_now(books, asked.source)
-    _require_same_sharing(books, asked)
-    known = find_release(books, asked.key)
-    if known is not None:
-        return known
-    _refuse_lost(books, asked.key, before.state.anchor)
-    if promised.since != asked.since:  # what was looked up was of another account: neighbours, δ, domains
-        raise DpsqlError(f"the account of {asked.source!r} was opened anew since the request was made: run it again")
-    _require_same_links(books, asked)
-    _refuse_stopped(asked, promised.source, before.state)
-    if asked.by:
-        limits.require_allowed(books, asked.by, promised, asked.budget)
+    promised = account_now(books, due.source)
+    _require_same_sharing(books, due)
+    earlier = find_release(books, due.key)
+    if earlier is not None:
+        return earlier
+    _refuse_lost(books, due.key, before.state.anchor)
+    if promised.since != due.since:  # what was looked up was of another account: neighbours, δ, domains
+        raise DpsqlError(f"the account of {due.source!r} was opened anew since the request was made: run it again")
+    _require_same_links(books, due)
+    _refuse_stopped(due, promised.source, before.state)
+    if due.by:
+        limits.require_allowed(books, due.by, promised, due.budget)
     if promised.retired:
         raise _TooDear
     open_period(books, promised)
-    if asked.failure is not None:
-        _reserve(books, promised.source, asked.failure)
-    after = _pay(books, asked, promised)
-    entry = _entry(books, asked, before, promised)
-    number = _record(books, asked, entry, promised.source, after)
+    if due.failure is not None:
+        _reserve(books, promised.source, due.failure)
+    after = _pay(books, due, promised)
+    entry = _entry(books, due, before, promised)
+    number = _record(books, due, entry, promised.source, after)
     entry = replace(entry, number=number)
     books.run("INSERT INTO dpsql.request VALUES ($key, $number)", {"key": entry.key, "number": number})
     _insert(books, entry)
-    if asked.by:
-        limits.record_payer(books, asked.by, entry.key, number, promised.source, asked.budget)
+    if due.by:
+        limits.record_payer(books, due.by, entry.key, number, promised.source, due.budget)
     return entry
 
 
 # --- refuse -----------------------------------------------------------------------------------------------------------
 
 
-def _require_same_sharing(books: Books, asked: Charge) -> None:
+def _require_same_sharing(books: Books, due: Charge) -> None:
     """Refuse a user who may not ask, as this transaction sees them, and a request that is no longer theirs alone.
 
     Raises:
         NotAllowed: see `people.require_person`.
         DpsqlError: the owner decided meanwhile whether releases are shared.
     """
-    if not asked.by:
+    if not due.by:
         return
-    people.require_person(books, asked.by, role="analyst")
-    alone = json.loads(asked.request).get("for", "")
-    if alone != visible_names.alone_for(books, asked.by):
+    people.require_person(books, due.by, role="analyst")
+    alone = json.loads(due.request).get("for", "")
+    if alone != visible_names.alone_for(books, due.by):
         raise DpsqlError("the owner decided meanwhile whether users share releases: run it again")
 
 
-def _require_same_links(books: Books, asked: Charge) -> None:
+def _require_same_links(books: Books, due: Charge) -> None:
     """Refuse what was looked up before a table was linked otherwise: its rows were of other units, or of another bound.
 
     Raises:
         DpsqlError: it was.
     """
-    ways, tree = asked.links
+    ways, tree = due.links
     same = all(account_now(books, table).way == way for table, way in ways.items())
-    if not same or (tree is not None and tree_of(books, asked.source) != tree):
-        raise DpsqlError(f"the links of {asked.source!r} changed since the request was made: run it again")
+    if not same or (tree is not None and tree_of(books, due.source) != tree):
+        raise DpsqlError(f"the links of {due.source!r} changed since the request was made: run it again")
 
 
 def _refuse_lost(books: Books, key: str, anchor: int) -> None:
@@ -178,15 +178,15 @@ def _refuse_lost(books: Books, key: str, anchor: int) -> None:
         )
 
 
-def _refuse_stopped(asked: Charge, source: str, state: State) -> None:
+def _refuse_stopped(due: Charge, source: str, state: State) -> None:
     """Refuse to charge where many releases were stopped.
 
     Raises:
         DpsqlError: as many as may be.
     """
-    if state.stopped(source, asked.under_way) < MOST_STOPPED:
+    if state.stopped(source, due.under_way) < MOST_STOPPED:
         return
-    if asked.by:  # how many others stopped is not told
+    if due.by:  # how many others stopped is not told
         raise DpsqlError(f"too many releases of {source!r} were stopped: nothing more is charged until its owner looks")
     raise DpsqlError(
         f"{MOST_STOPPED} releases of {source!r} were stopped before they were published. What stops a release may "
@@ -215,13 +215,13 @@ def _reserve(books: Books, source: str, failure: float) -> None:
     )
 
 
-def _pay(books: Books, asked: Charge, promised: Account) -> Sequence[Any]:
+def _pay(books: Books, due: Charge, promised: Account) -> Sequence[Any]:
     """Take the budget off the account; returns its row then, of `STATED`.
 
     Raises:
         _TooDear: less is left.
     """
-    budget = asked.budget
+    budget = due.budget
     charged = books.run(
         f"{read('charge')[0]} RETURNING {STATED}",
         {
@@ -238,43 +238,45 @@ def _pay(books: Books, asked: Charge, promised: Account) -> Sequence[Any]:
     return charged[0]
 
 
-def _entry(books: Books, asked: Charge, before: Point, account: Account) -> Entry:
+def _entry(books: Books, due: Charge, before: Point, account: Account) -> Entry:
     """The release that is charged, without its number."""
-    request = json.loads(asked.request)
+    request = json.loads(due.request)
     # a number stands for all that were published up to it, so that the request does not grow with them
-    known = before.state.published.get(account.source) and has_published(books, asked.source, request.get("for", ""))
-    earlier = before.link.number if request.get("reuse") and known else 0
+    has_earlier = before.state.published.get(account.source) and has_published(
+        books, due.source, request.get("for", "")
+    )
+    earlier = before.link.number if request.get("reuse") and has_earlier else 0
     recorded = json.dumps({**request, "earlier": earlier}, ensure_ascii=False, sort_keys=True)
-    promise = asked.guarantee + (BESIDE if earlier and request.get("reuse") else "")
-    rho, gdp = (floor_units(spent) * RHO_UNIT for spent in (asked.budget.rho, asked.budget.gdp))
-    neighbours = neighbours_of(asked.request, account.neighbours)
-    charged_for = (asked.domain, asked.mechanism, rho, gdp, neighbours, promise)
-    promised = (asked.budget.epsilon, asked.budget.delta, asked.failure or 0.0)
-    entry = Entry(asked.key, 0, asked.source, recorded, *charged_for, "reserved", None, {}, *promised)
+    promise = due.guarantee + (BESIDE if earlier and request.get("reuse") else "")
+    rho, gdp = (floor_units(spent) * RHO_UNIT for spent in (due.budget.rho, due.budget.gdp))
+    neighbours = neighbours_of(due.request, account.neighbours)
+    charged_for = (due.domain, due.mechanism, rho, gdp, neighbours, promise)
+    promised = (due.budget.epsilon, due.budget.delta, due.failure or 0.0)
+    entry = Entry(due.key, 0, due.source, recorded, *charged_for, "reserved", None, {}, *promised)
     return with_looked(books, [entry])[0]
 
 
-def _record(books: Books, asked: Charge, entry: Entry, account: str, after: Sequence[Any]) -> int:
+def _record(books: Books, due: Charge, entry: Entry, account: str, after: Sequence[Any]) -> int:
     """Record the charge in the ledger, with the account as its row is afterwards; returns the event's number."""
-    budget = asked.budget
+    budget = due.budget
     return ledger.event(
         books,
         "charge",
         account,
         accounts=states_of_rows([after]),
-        table=None if account == asked.source else asked.source,
-        key=asked.key,
+        table=None if account == due.source else due.source,
+        key=due.key,
         paid=entry.paid,
-        mechanism=asked.mechanism,
+        mechanism=due.mechanism,
         epsilon=budget.epsilon,
         delta=budget.delta,
         rho=str(units(budget.rho)),
         gdp=str(units(budget.gdp)),
         pure=str(units(budget.exact_epsilon)) if budget.pure else None,
-        failure=asked.failure,
+        failure=due.failure,
         looked=list(entry.looked) or None,
         looked_facts=list(entry.looked_facts) or None,
-        by=asked.by or None,
+        by=due.by or None,
     )
 
 
@@ -283,11 +285,11 @@ def pure_charged(books: Books, entry: Entry) -> Fraction | None:
 
     The request may offer more than was charged, and its questions may share it otherwise by now.
     """
-    found = books.run(
+    rows = books.run(
         "SELECT content->>'$.pure' FROM dpsql.event WHERE number = $number AND (content->>'$.kind') = 'charge'",
         {"number": entry.number},
     )
-    return int(found[0][0]) * RHO_UNIT if found and found[0][0] is not None else None
+    return int(rows[0][0]) * RHO_UNIT if rows and rows[0][0] is not None else None
 
 
 def _insert(books: Books, entry: Entry) -> None:

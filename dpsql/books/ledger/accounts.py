@@ -94,10 +94,10 @@ def account_now(books: Books, source: str) -> Account:
     Raises:
         NotProtected: its owner took it back meanwhile.
     """
-    found = find_account(books, source)
-    if found is None:
+    account = find_account(books, source)
+    if account is None:
         raise NotProtected(f"the protection of {source!r} was taken back: its owner says dp_protect again")
-    return found
+    return account
 
 
 def bound(books: Books, source: str) -> UnitBound | None:
@@ -114,11 +114,11 @@ def bound(books: Books, source: str) -> UnitBound | None:
 
 def account_of_row(row: Sequence[Any]) -> Account:
     """The account that a row of `COLUMNS` is."""
-    known = dict(zip(COLUMNS, row, strict=True))
-    neighbours = Neighbours(known.pop("neighbours"), known.pop("unit_rows"))
+    fields = dict(zip(COLUMNS, row, strict=True))
+    neighbours = Neighbours(fields.pop("neighbours"), fields.pop("unit_rows"))
     for name in _IN_UNITS:
-        known[name] = None if known[name] is None else known[name] * RHO_UNIT
-    return Account(neighbours=neighbours, **known)
+        fields[name] = None if fields[name] is None else fields[name] * RHO_UNIT
+    return Account(neighbours=neighbours, **fields)
 
 
 def floor_units(rho: Fraction) -> int:

@@ -199,21 +199,21 @@ def everything_follows(run: Run, key: LedgerKey | None) -> Point:
     return _walk(run, Point(), _batches(run, max(0, anchor - 1), newest(run).number), key)
 
 
-def look(run: Run, ledger: str, key: LedgerKey | None, known: Point | None) -> Point:
+def look(run: Run, ledger: str, key: LedgerKey | None, outside_point: Point | None) -> Point:
     """The newest point, from the last one that is remembered; of all events, if none is, or anything is odd.
 
     Args:
         run: statements of the books, all of one snapshot.
         ledger: which one, to the memory of the process.
         key: with which it is made, if there is one.
-        known: a point from outside the database.
+        outside_point: a point from outside the database.
 
     Raises:
         BooksError: an event is not what was recorded, or does not follow; says which.
     """
     remembered = _recall(ledger)
-    if known is not None:
-        remembered.setdefault(known.link.hash, known)
+    if outside_point is not None:
+        remembered.setdefault(outside_point.link.hash, outside_point)
     after = max(0, max((point.link.number for point in remembered.values()), default=0) - _RECENT)
     rows = run(_AFTER, {"after": after}) if remembered else ()
     place = next((place for place in reversed(range(len(rows))) if rows[place][2] in remembered), None)
@@ -310,10 +310,10 @@ def check_withdrawn(run: Run) -> None:
         BooksError: says which event.
     """
     for again in events_of(run, "withdraw"):
-        known = [json.loads(content) for (content,) in run(_OF_REQUEST, {"key": again["key"]})]
-        before = [event for event in known if event["kind"] == "publish" and event["number"] < again["number"]]
+        events = [json.loads(content) for (content,) in run(_OF_REQUEST, {"key": again["key"]})]
+        before = [event for event in events if event["kind"] == "publish" and event["number"] < again["number"]]
         names = ("paid", "rho", "gdp")
-        charged = [[event[name] for name in names] for event in known if event["kind"] == "charge"]
+        charged = [[event[name] for name in names] for event in events if event["kind"] == "charge"]
         if not before or before[-1]["answers"] != again["answers"] or [again[name] for name in names] not in charged:
             raise BooksError(
                 f"event {again['number']} of the ledger does not follow from those before it: it takes back what was "
@@ -323,7 +323,7 @@ def check_withdrawn(run: Run) -> None:
 
 # --- the memory of the process ----------------------------------------------------------------------------------------
 
-_known: Final[OrderedDict[str, OrderedDict[str, Point]]] = OrderedDict()
+_points: Final[OrderedDict[str, OrderedDict[str, Point]]] = OrderedDict()
 """By ledger and hash, which fixes what all events up to it say."""
 _lock: Final = threading.Lock()
 _KEPT_POINTS: Final = 16
@@ -332,20 +332,20 @@ _KEPT_LEDGERS: Final = 256
 
 def _recall(ledger: str) -> dict[str, Point]:
     with _lock:
-        return dict(_known.get(ledger, {}))
+        return dict(_points.get(ledger, {}))
 
 
 def remember(ledger: str, point: Point) -> None:
     """Keep a point that was verified."""
     with _lock:
-        points = _known.setdefault(ledger, OrderedDict())
-        _known.move_to_end(ledger)
+        points = _points.setdefault(ledger, OrderedDict())
+        _points.move_to_end(ledger)
         points[point.link.hash] = point
         points.move_to_end(point.link.hash)
         while len(points) > _KEPT_POINTS:
             points.popitem(last=False)
-        while len(_known) > _KEPT_LEDGERS:
-            _known.popitem(last=False)
+        while len(_points) > _KEPT_LEDGERS:
+            _points.popitem(last=False)
 
 
 # --- single events ----------------------------------------------------------------------------------------------------
@@ -368,10 +368,10 @@ def newest(run: Run, hint: int = 0) -> Link:
         run: statements of the books.
         hint: the number of one that was there, so that those before it are not read.
     """
-    found = run(_NEWEST, {"number": hint})[0]
-    if found[0] is None and hint:  # that one is gone
-        found = run(_NEWEST, {"number": 0})[0]
-    return Link() if found[0] is None else Link(*found)
+    row = run(_NEWEST, {"number": hint})[0]
+    if row[0] is None and hint:  # that one is gone
+        row = run(_NEWEST, {"number": 0})[0]
+    return Link() if row[0] is None else Link(*row)
 
 
 def at(run: Run, number: int) -> Link | None:

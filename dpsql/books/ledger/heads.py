@@ -80,9 +80,9 @@ def read_head(path: Path) -> Head | None:
     try:
         status = path.stat()
         version = (status.st_mtime_ns, status.st_ino, status.st_size)
-        known = _read.get(path)
-        if known is not None and known[0] == version:
-            return known[1]
+        stored = _read.get(path)
+        if stored is not None and stored[0] == version:
+            return stored[1]
         data = json.loads(path.read_text(encoding="utf-8"))
         newest = str(data["books"]), int(data["number"]), str(data["hash"]), dict(data["accounts"])
         head = Head(*newest, data.get("course"), data.get("seal"))

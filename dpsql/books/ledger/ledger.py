@@ -75,13 +75,13 @@ def checked(books: Books) -> Point:
 def _newest(books: Books) -> Point:
     """The newest point of the ledger, from the last that was verified."""
     with naming_key(books):
-        point = chain.look(books.run, books.name, books.key, _known(books))
+        point = chain.look(books.run, books.name, books.key, _head_point(books))
         if point.link.number and not books.takes_key:
             keys.check_key(books.key, point.state.key, books.head_path)
     return point
 
 
-def _known(books: Books) -> Point | None:
+def _head_point(books: Books) -> Point | None:
     """The point that the head knows, if it says what a charge needs to know.
 
     Raises:
@@ -136,14 +136,14 @@ def event(
     Returns:
         The number of the event.
     """
-    known: dict[str, Any] = {name: value for name, value in content.items() if value is not None}
+    fields: dict[str, Any] = {name: value for name, value in content.items() if value is not None}
     if source is not None:
         accounts = states(books) if accounts is None else accounts
-        known |= {"source": source, "account": accounts.get(source)}
+        fields |= {"source": source, "account": accounts.get(source)}
     at = datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ")
-    known |= {"kind": kind, "at": at, "version": course.VERSION}
+    fields |= {"kind": kind, "at": at, "version": course.VERSION}
     before = books.looked or _newest(books)
-    added = chain.append(books.run, known, before, books.key, basis, number)
+    added = chain.append(books.run, fields, before, books.key, basis, number)
     books.recorded, books.looked = (books.recorded[0] if books.recorded else before.link, added), added
     chain.remember(books.name, added)
     return added.link.number
@@ -171,10 +171,10 @@ def advance(books: Books) -> None:
 def _following(books: Books, path: Path) -> heads.Head | None:
     """The head after the transaction that this session committed last, if that follows the one in the file."""
     recorded, books.recorded = books.recorded, None
-    known = heads.read_head(path)
-    if recorded is None or known is None or Link(known.number, known.hash) != recorded[0]:
+    head = heads.read_head(path)
+    if recorded is None or head is None or Link(head.number, head.hash) != recorded[0]:
         return None
-    return head_at(books, known.books, recorded[1])
+    return head_at(books, head.books, recorded[1])
 
 
 def compare(books: Books, path: Path) -> heads.Head | None:
@@ -183,21 +183,21 @@ def compare(books: Books, path: Path) -> heads.Head | None:
     Raises:
         BooksError: it is missing, or no event of the ledger.
     """
-    known = heads.read_head(path)
-    if known is None:
+    head = heads.read_head(path)
+    if head is None:
         raise BooksError(
             f"the head of the ledger is missing: {str(path)!r} does not exist (it was moved, or the environment "
             "variable DPSQL_HEADS is another one)"
         )
-    newest = chain.newest(books.run, known.number)
-    if newest == Link(known.number, known.hash) and known.course is not None:
+    newest = chain.newest(books.run, head.number)
+    if newest == Link(head.number, head.hash) and head.course is not None:
         return None
-    if known.number and chain.at(books.run, known.number) != Link(known.number, known.hash):
+    if head.number and chain.at(books.run, head.number) != Link(head.number, head.hash):
         raise BooksError(
             f"the database is older than the head of its ledger, or damaged: {str(path)!r} knows event "
-            f"{known.number}, which is not in the ledger of {newest.number} events"
+            f"{head.number}, which is not in the ledger of {newest.number} events"
         )
-    return head_at(books, known.books, checked(books))
+    return head_at(books, head.books, checked(books))
 
 
 def head_at(books: Books, identity: str, point: Point) -> heads.Head:
@@ -215,9 +215,9 @@ def secure(books: Books) -> None:
     """
     if books.inside or books.head_path is None:
         return
-    known = heads.read_head(books.head_path)
-    newest = chain.newest(books.run, 0 if known is None else known.number)
-    if known is None or newest.number > known.number:
+    head = heads.read_head(books.head_path)
+    newest = chain.newest(books.run, 0 if head is None else head.number)
+    if head is None or newest.number > head.number:
         if not books.is_writable:
             raise BooksError(
                 f"database {books.catalog!r} has events that the head of its ledger does not know, and is read-only: "
@@ -228,5 +228,5 @@ def secure(books: Books) -> None:
 
 def known_events(books: Books) -> int:
     """The number of the newest event that the head knows."""
-    known = None if books.head_path is None else heads.read_head(books.head_path)
-    return chain.newest(books.run).number if known is None else known.number
+    head = None if books.head_path is None else heads.read_head(books.head_path)
+    return chain.newest(books.run).number if head is None else head.number

@@ -27,13 +27,13 @@ def version(books: Books) -> int:
     Raises:
         BooksError: a newer version of dpsql wrote them.
     """
-    found = books.run("SELECT max(version) FROM dpsql.books")[0][0] if books.has("books") else None
-    if found is not None and found > VERSION:
+    written = books.run("SELECT max(version) FROM dpsql.books")[0][0] if books.has("books") else None
+    if written is not None and written > VERSION:
         raise BooksError(
-            f"the books of database {books.catalog!r} are of version {found}, which a newer dpsql wrote: open it with "
-            "that one"
+            f"the books of database {books.catalog!r} are of version {written}, which a newer dpsql wrote: open it "
+            "with that one"
         )
-    return 1 if found is None else int(found)
+    return 1 if written is None else int(written)
 
 
 def migrate(books: Books) -> None:

@@ -45,10 +45,10 @@ def check_no_others(books: Books) -> None:
         BooksError: there is such a head.
     """
     path = books.head_path
-    known = None if path is None else heads.read_head(path)
-    if known is not None and known.number:
+    head = None if path is None else heads.read_head(path)
+    if head is not None and head.number:
         raise BooksError(
-            f"{str(path)!r} knows a ledger of {known.number} events, but the database has none: it was damaged, or "
+            f"{str(path)!r} knows a ledger of {head.number} events, but the database has none: it was damaged, or "
             "restored from an older copy. If it is another database at the same place, remove that file"
         )
 

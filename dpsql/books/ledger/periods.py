@@ -44,5 +44,5 @@ def recorded_periods(books: Books) -> dict[str, dict[str, str]]:
 
 def opened_periods(books: Books, table: str) -> list[str]:
     """The keys of the periods of a table to which something was charged, in order."""
-    found = (source for (source,) in books.run("SELECT source FROM dpsql.account"))
-    return [source for source in sorted(found) if source != table and split_key(source)[0] == table]
+    sources = (source for (source,) in books.run("SELECT source FROM dpsql.account"))
+    return [source for source in sorted(sources) if source != table and split_key(source)[0] == table]

@@ -67,10 +67,10 @@ class Books:
             "SELECT count(*) FROM duckdb_tables() WHERE database_name = $catalog AND schema_name = 'dpsql' "
             "AND table_name = $name"
         )
-        found = bool(self.cursor.execute(sql, {"catalog": self.catalog, "name": table}).fetchall()[0][0])
-        if found and not self.inside:  # what was made inside may be rolled back
+        exists = bool(self.cursor.execute(sql, {"catalog": self.catalog, "name": table}).fetchall()[0][0])
+        if exists and not self.inside:  # what was made inside may be rolled back
             self._there.add((self.catalog, table))
-        return found
+        return exists
 
     @property
     def _there(self) -> set[tuple[str, str]]:

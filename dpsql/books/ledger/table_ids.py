@@ -78,7 +78,7 @@ def new_token() -> str:
 def list_tables(cursor: duckdb.DuckDBPyConnection) -> list[Listed]:
     """All committed tables of all attached databases, those of the books too."""
     rows = cursor.execute(_TABLES).fetchall()
-    return [Listed(catalog, schema, name, (home, oid), said) for catalog, home, schema, name, oid, said in rows]
+    return [Listed(catalog, schema, name, (home, oid), comment) for catalog, home, schema, name, oid, comment in rows]
 
 
 def write_mark(cursor: duckdb.DuckDBPyConnection, table: Listed, token: str) -> None:
@@ -94,8 +94,8 @@ def remove_marks(cursor: duckdb.DuckDBPyConnection, table: Listed) -> None:
 def _say(cursor: duckdb.DuckDBPyConnection, table: Listed, words: str) -> None:
     """Give a table a comment, none where there are no words."""
     target = exp.table_(table.name, db=table.schema, catalog=table.catalog, quoted=True)
-    said = exp.Literal.string(words) if words else exp.null()
-    cursor.execute(exp.Comment(this=target, kind="TABLE", expression=said).sql(dialect="duckdb"))
+    comment = exp.Literal.string(words) if words else exp.null()
+    cursor.execute(exp.Comment(this=target, kind="TABLE", expression=comment).sql(dialect="duckdb"))
 
 
 @dataclass
@@ -155,7 +155,7 @@ def seen_by(cursor: duckdb.DuckDBPyConnection) -> Seen | None:
 
 
 @dataclass(frozen=True)
-class Known:
+class BookedTables:
     """What the books of a database know of its tables.
 
     Attributes:
@@ -182,31 +182,31 @@ class Standing:
     accounts: Collection[str]
 
 
-def holder_of(tokens: Iterable[str], name: str, identity: Identity, known: Known, seen: Seen) -> str | None:
+def holder_of(tokens: Iterable[str], name: str, identity: Identity, booked: BookedTables, seen: Seen) -> str | None:
     """The account that a table belongs to; empty if its mark is not of these books, None if it belongs to none."""
-    owners = [known.tokens.get(token, "") for token in tokens]
+    owners = [booked.tokens.get(token, "") for token in tokens]
     if identity in seen.held:
         owners.append(seen.held[identity])
     if not owners:
-        return next((source for source in known.accounts if fold(source) == fold(name)), None)
+        return next((source for source in booked.accounts if fold(source) == fold(name)), None)
     return owners[0] if len(set(owners)) == 1 else ""
 
 
-def standing_of(tables: Iterable[Listed], known: Known, seen: Seen) -> Standing:
+def standing_of(tables: Iterable[Listed], booked: BookedTables, seen: Seen) -> Standing:
     """Which of the tables of one database are protected; remembers what it sees.
 
     Args:
         tables: all that are not of the books.
-        known: to the books.
+        booked: to the books.
         seen: in this process.
     """
     held: dict[Listed, str] = {}
     unclaimed: list[Listed] = []
     for table in tables:
-        owner = holder_of(table.tokens, table.key, table.identity, known, seen)
+        owner = holder_of(table.tokens, table.key, table.identity, booked, seen)
         if owner is None:
             unclaimed.append(table)
         else:
             held[table] = owner
     seen.held.update({table.identity: owner for table, owner in held.items() if owner})
-    return Standing(held, unclaimed, known.accounts)
+    return Standing(held, unclaimed, booked.accounts)

@@ -38,8 +38,8 @@ class Credential:
 
     def accepts(self, token: str) -> bool:
         """Whether it is the right token; takes as long for every wrong one."""
-        found = _keys(token, self.salt, self.iterations)[0]
-        return hmac.compare_digest(found, self.stored_key)
+        stored_key = _keys(token, self.salt, self.iterations)[0]
+        return hmac.compare_digest(stored_key, self.stored_key)
 
     @property
     def digest(self) -> str:

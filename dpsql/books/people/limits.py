@@ -115,12 +115,12 @@ def remove_limits(books: Books, person: str, source: str | None = None, period: 
         source: of this table alone.
         period: of this period alone.
     """
-    found = [limit for limit in list_limits(books, person) if source in (None, limit.source)]
-    found = [limit for limit in found if period in (None, limit.period)]
-    for limit in found:
+    limits = [limit for limit in list_limits(books, person) if source in (None, limit.source)]
+    limits = [limit for limit in limits if period in (None, limit.period)]
+    for limit in limits:
         _remove(books, person, limit.source, limit.period)
         _record(books, person, limit.source, limit.period, None, None)
-    return len(found)
+    return len(limits)
 
 
 def _remove(books: Books, person: str, source: str, period: str) -> None:
@@ -141,8 +141,8 @@ def list_limits(books: Books, person: str | None = None) -> list[Limit]:
     """The limits of a user, or all."""
     if not books.has("allowance"):
         return []
-    found = [Limit(*row) for row in books.run(f"{_LISTED} ORDER BY person, source, period")]
-    return [limit for limit in found if person is None or limit.person == person]
+    limits = [Limit(*row) for row in books.run(f"{_LISTED} ORDER BY person, source, period")]
+    return [limit for limit in limits if person is None or limit.person == person]
 
 
 def standing(books: Books, limit: Limit, account: Account) -> Account:
@@ -231,7 +231,7 @@ def require_allowed(books: Books, person: str, account: Account, budget: Budget,
     standings = {limit: standing(books, limit, account) for limit in limits}
 
     def fitting() -> float:
-        return min(one.fitting_like(budget, conversion) for one in (account, *standings.values()))
+        return min(limited.fitting_like(budget, conversion) for limited in (account, *standings.values()))
 
     for limit, own in standings.items():
         if not _fits(own, budget, conversion):
@@ -277,9 +277,9 @@ def left(books: Books, person: str, account: Account, budget: Budget | None = No
         return 0.0
     accounts = [account, *(standing(books, limit, account) for limit in limits)]
     if budget is not None:
-        accounts = [one.after(budget) for one in accounts]
-    gaussian = min(one.fitting("gdp", account.delta) for one in accounts)
-    return max(gaussian, min(one.fitting_by_pure for one in accounts))
+        accounts = [account_left.after(budget) for account_left in accounts]
+    gaussian = min(account_left.fitting("gdp", account.delta) for account_left in accounts)
+    return max(gaussian, min(account_left.fitting_by_pure for account_left in accounts))
 
 
 def record_payer(books: Books, person: str, key: str, number: int, source: str, budget: Budget) -> None:
@@ -301,8 +301,8 @@ def record_payer(books: Books, person: str, key: str, number: int, source: str, 
 
 def payer_of(books: Books, number: int) -> str | None:
     """The user who caused a charge; None for the owner's."""
-    found = books.run("SELECT person FROM dpsql.payer WHERE number = $number", {"number": number})
-    return str(found[0][0]) if found else None
+    rows = books.run("SELECT person FROM dpsql.payer WHERE number = $number", {"number": number})
+    return str(rows[0][0]) if rows else None
 
 
 # --- verify -----------------------------------------------------------------------------------------------------------
@@ -316,12 +316,12 @@ def check_limits(books: Books) -> None:
     """
     if not books.has("allowance"):
         return
-    said: set[tuple[Any, ...]] = set()
+    stated: set[tuple[Any, ...]] = set()
     for person, source, period, epsilon, delta in books.run(_STATED):
         if epsilon:
-            said.add((person, source, period, float(epsilon), float(delta) if delta else None))
+            stated.add((person, source, period, float(epsilon), float(delta) if delta else None))
     rows = {(o.person, o.source, o.period, o.epsilon, o.delta) for o in list_limits(books)}
-    other = sorted(said ^ rows, key=repr)
+    other = sorted(stated ^ rows, key=repr)
     if other:
         raise BooksError(f"the limit of user {other[0][0]} on {other[0][1]} is not what the ledger says")
     wrong: Sequence[Any] = books.run(_OTHER_PAYERS)

@@ -84,13 +84,13 @@ def require_person(books: Books, name: str, *, role: str = "reader") -> Person:
     Raises:
         NotAllowed: in the same words whether there is no such user, they were revoked, or have another role.
     """
-    found = find_person(books, name)
-    if found is None or not found.is_active or ROLES.index(found.role) < ROLES.index(role):
+    person = find_person(books, name)
+    if person is None or not person.is_active or ROLES.index(person.role) < ROLES.index(role):
         raise NotAllowed(
             f"user {name!r} may not do this: there is no such {role}, or they were revoked; the owner says "
             f"dpsql user list <file>, and dpsql user add <file> {name} --role {role}"
         )
-    return found
+    return person
 
 
 def _person(row: Sequence[Any]) -> Person:
@@ -114,9 +114,9 @@ def add_person(books: Books, name: str, role: str) -> str:
         )
     if role not in ROLES:
         raise InvalidArgument(f"role is {role!r}: give 'reader' or 'analyst'")
-    for known in list_people(books):
-        if fold(known.name) == fold(name) and (known.is_active or known.name != name):
-            raise InvalidArgument(f"there is a user {known.name!r} already: dpsql user rotate gives them a new token")
+    for person in list_people(books):
+        if fold(person.name) == fold(name) and (person.is_active or person.name != name):
+            raise InvalidArgument(f"there is a user {person.name!r} already: dpsql user rotate gives them a new token")
     token, credential = new_token()
     _record(books, "add", Person(name, role, "active", credential))
     return token
@@ -128,9 +128,9 @@ def rotate_token(books: Books, name: str) -> str:
     Raises:
         UnknownName: there is no active user of that name.
     """
-    known = active(books, name)
+    person = active(books, name)
     token, credential = new_token()
-    _record(books, "rotate", Person(name, known.role, "active", credential))
+    _record(books, "rotate", Person(name, person.role, "active", credential))
     return token
 
 
@@ -140,8 +140,8 @@ def revoke_person(books: Books, name: str) -> None:
     Raises:
         UnknownName: there is no active user of that name.
     """
-    known = active(books, name)
-    _record(books, "revoke", Person(name, known.role, "revoked", known.credential))
+    person = active(books, name)
+    _record(books, "revoke", Person(name, person.role, "revoked", person.credential))
 
 
 def active(books: Books, name: str) -> Person:
@@ -150,28 +150,33 @@ def active(books: Books, name: str) -> Person:
     Raises:
         UnknownName: there is none.
     """
-    found = find_person(books, name)
-    if found is None or not found.is_active:
-        known = [person.name for person in list_people(books) if person.is_active]
-        raise UnknownName(f"there is no active user {name!r}; there are {', '.join(known) or 'none'}")
-    return found
+    active_person = find_person(books, name)
+    if active_person is None or not active_person.is_active:
+        active_names = [person.name for person in list_people(books) if person.is_active]
+        raise UnknownName(f"there is no active user {name!r}; there are {', '.join(active_names) or 'none'}")
+    return active_person
 
 
 def _record(books: Books, action: str, person: Person) -> None:
-    known = person.credential
+    credential = person.credential
     row = {
         "name": person.name,
         "role": person.role,
         "state": person.state,
-        "salt": known.salt.hex(),
-        "iterations": known.iterations,
-        "stored_key": known.stored_key.hex(),
-        "server_key": known.server_key.hex(),
+        "salt": credential.salt.hex(),
+        "iterations": credential.iterations,
+        "stored_key": credential.stored_key.hex(),
+        "server_key": credential.server_key.hex(),
     }
     books.run("DELETE FROM dpsql.person WHERE name = $name", {"name": person.name})
     values = ", ".join(f"${name}" for name in row)
     books.run(f"INSERT INTO dpsql.person ({_COLUMNS}) VALUES ({values})", row)  # noqa: S608
-    about: dict[str, Any] = {"user": person.name, "role": person.role, "state": person.state, "verifier": known.digest}
+    about: dict[str, Any] = {
+        "user": person.name,
+        "role": person.role,
+        "state": person.state,
+        "verifier": credential.digest,
+    }
     ledger.event(books, "user", action=action, **about)
 
 
@@ -213,10 +218,10 @@ def check_people(books: Books) -> None:
     """
     if not books.has("person"):
         return
-    said = {name: (role, state, verifier) for name, role, state, verifier in books.run(_EVENTS)}
+    stated = {name: (role, state, verifier) for name, role, state, verifier in books.run(_EVENTS)}
     rows = {p.name: (p.role, p.state, p.credential.digest) for p in list_people(books)}
-    for name in sorted({*said, *rows}):
-        if said.get(name) != rows.get(name):
+    for name in sorted({*stated, *rows}):
+        if stated.get(name) != rows.get(name):
             raise BooksError(f"user {name} is not what the ledger says")
     decided = books.run(_DECIDED, {"name": SHARED})
     if shares_releases(books) != (bool(decided) and decided[0][0] == "true"):

@@ -84,12 +84,12 @@ def show(books: Books, entry: Entry, name: str, audience: str | Sequence[str], c
     for other in list_shown(books):
         if fold(other.name) == fold(name) and other.name != name:
             raise InvalidArgument(f"name is {name!r}, and {other.name!r} is shown already: give another name")
-    found = Shown(name, entry.number, *_audience(books, audience), comment)
+    shown_table = Shown(name, entry.number, *_audience(books, audience), comment)
     if entry.linked is not None:
         _check_schema(name)
         replace_schema(books, _last(books, name), entry, name)
-    _write(books, found)
-    return found
+    _write(books, shown_table)
+    return shown_table
 
 
 def _check_schema(name: str) -> None:
@@ -103,14 +103,16 @@ def _last(books: Books, name: str) -> Entry | None:
     """The linked release that was shown under a name last, also where it is hidden by now."""
     ((number,),) = books.run(_LAST, {"name": name})
     entries = [] if number is None else find_releases(books, str(number))
-    return next((one for one in entries if str(one.number) == number and one.tables and one.rows is not None), None)
+    return next(
+        (entry for entry in entries if str(entry.number) == number and entry.tables and entry.rows is not None), None
+    )
 
 
-def tables_of(one: Shown, entry: Entry) -> dict[str, int]:
+def tables_of(table: Shown, entry: Entry) -> dict[str, int]:
     """The tables that are shown by their names, with the places that they have in their release."""
     if entry.linked is None:
-        return {one.name: 0}
-    return {f"{one.name}.{name}": place for place, name in enumerate(own_names(entry))}
+        return {table.name: 0}
+    return {f"{table.name}.{name}": place for place, name in enumerate(own_names(entry))}
 
 
 def _audience(books: Books, audience: str | Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -123,10 +125,10 @@ def _audience(books: Books, audience: str | Sequence[str]) -> tuple[str, tuple[s
     return "users", tuple(sorted({active(books, name).name for name in audience}))
 
 
-def _write(books: Books, found: Shown) -> None:
-    books.run("DELETE FROM dpsql.shown WHERE name = $name", {"name": found.name})
-    row: dict[str, Any] = {"name": found.name, "release": found.release, "audience": found.audience}
-    row |= {"people": list(found.people), "comment": found.comment}
+def _write(books: Books, table: Shown) -> None:
+    books.run("DELETE FROM dpsql.shown WHERE name = $name", {"name": table.name})
+    row: dict[str, Any] = {"name": table.name, "release": table.release, "audience": table.audience}
+    row |= {"people": list(table.people), "comment": table.comment}
     books.run("INSERT INTO dpsql.shown VALUES ($name, $release, $audience, $people, $comment)", row)
     ledger.event(books, "show", **row)
 
@@ -137,22 +139,22 @@ def hide(books: Books, name: str) -> None:
     Raises:
         UnknownName: none of that name is shown.
     """
-    if name not in {one.name for one in list_shown(books)}:
-        known = ", ".join(one.name for one in list_shown(books)) or "none"
-        raise UnknownName(f"no table {name[:80]!r} is published to users; there are {known}")
+    if name not in {table.name for table in list_shown(books)}:
+        names = ", ".join(table.name for table in list_shown(books)) or "none"
+        raise UnknownName(f"no table {name[:80]!r} is published to users; there are {names}")
     books.run("DELETE FROM dpsql.shown WHERE name = $name", {"name": name})
     ledger.event(books, "hide", name=name)
 
 
 def forget(books: Books, person: str) -> None:
     """Inside a transaction: show a user nothing by their name any more; what is for no other user is hidden."""
-    for one in list_shown(books):
-        if person in one.people:
-            others = tuple(name for name in one.people if name != person)
+    for table in list_shown(books):
+        if person in table.people:
+            others = tuple(name for name in table.people if name != person)
             if others:
-                _write(books, replace(one, people=others))
+                _write(books, replace(table, people=others))
             else:
-                hide(books, one.name)
+                hide(books, table.name)
 
 
 def list_shown(books: Books) -> list[Shown]:
@@ -172,7 +174,7 @@ def shown_to(books: Books, by: str) -> list[Shown]:
         NotAllowed: there is no such user any more.
     """
     person = require_person(books, by)
-    return [one for one in list_shown(books) if one.is_for(person)]
+    return [table for table in list_shown(books) if table.is_for(person)]
 
 
 # --- verify -----------------------------------------------------------------------------------------------------------
@@ -186,10 +188,10 @@ def check_shown(books: Books) -> None:
     """
     if not books.has("shown"):
         return
-    said = {event["name"]: event for event in _events(books) if event["kind"] == "show"}
-    rows = {one.name: one for one in list_shown(books)}
-    for name in sorted({*said, *rows}):
-        if name not in said or name not in rows or _of_event(said[name]) != rows[name]:
+    events = {event["name"]: event for event in _events(books) if event["kind"] == "show"}
+    rows = {table.name: table for table in list_shown(books)}
+    for name in sorted({*events, *rows}):
+        if name not in events or name not in rows or _of_event(events[name]) != rows[name]:
             raise BooksError(f"the table {name} that users are shown is not what the ledger says")
 
 
@@ -203,5 +205,5 @@ def _of_event(event: dict[str, Any]) -> Shown:
 
 def restate(books: Books) -> None:
     """Inside a transaction, after the chain began anew: record what is shown as it is."""
-    for one in list_shown(books):
-        _write(books, one)
+    for table in list_shown(books):
+        _write(books, table)

@@ -57,15 +57,15 @@ def find_table(cursor: duckdb.DuckDBPyConnection, name: str | Sequence[str], sea
     books = Books(cursor, home[0])
     people.require_person(books, by, role="analyst")
     try:
-        found = None if parts is None else find_parts(cursor, parts, home)
+        source = None if parts is None else find_parts(cursor, parts, home)
     except (UnknownName, InvalidArgument):  # none, several, or a view
-        found = None
-    known = {limit.source for limit in limits.list_limits(books, by)}
-    if found is None or found.catalog != books.catalog or account_key(books, found.key) not in known:
+        source = None
+    limited = {limit.source for limit in limits.list_limits(books, by)}
+    if source is None or source.catalog != books.catalog or account_key(books, source.key) not in limited:
         raise UnknownName(
             f"there is no table {text[:200]!r} that {by!r} may ask about: FROM dp_budget() lists those that there are"
         )
-    return found
+    return source
 
 
 def askable_sources(cursor: duckdb.DuckDBPyConnection, books: Books, by: str) -> list[Source]:
@@ -90,8 +90,8 @@ def visible(books: Books, entries: Sequence[Entry], by: str) -> list[Entry]:
     """Those of some releases that who asks may know: the owner all; a user their own, and what they are shown."""
     if not by:
         return list(entries)
-    known = {*own_numbers(books, by), *(one.release for one in published_tables.shown_to(books, by))}
-    return [entry for entry in entries if entry.number in known]
+    numbers = {*own_numbers(books, by), *(table.release for table in published_tables.shown_to(books, by))}
+    return [entry for entry in entries if entry.number in numbers]
 
 
 def find_seen(books: Books, text: str, by: str, *, shown_too: bool) -> list[Entry]:
@@ -105,10 +105,13 @@ def find_seen(books: Books, text: str, by: str, *, shown_too: bool) -> list[Entr
         by: the user.
         shown_too: whether what they are shown counts.
     """
-    named = [one for one in published_tables.shown_to(books, by) if shown_too and one.name == text]
+    named = [table for table in published_tables.shown_to(books, by) if shown_too and table.name == text]
     if named:
         return [
-            entry for one in named for entry in find_releases(books, str(one.release)) if entry.number == one.release
+            entry
+            for table in named
+            for entry in find_releases(books, str(table.release))
+            if entry.number == table.release
         ]
     own = own_numbers(books, by)
     if text.isdecimal() and len(text) < 10 and 1 <= int(text) <= len(own):
@@ -125,7 +128,7 @@ def own_numbers(books: Books, by: str) -> list[int]:
     shared = people.shares_releases(books)
     accounts = {limit.source for limit in limits.list_limits(books, by)}
     tables = [*accounts, *(member.source for member in list_members(books) if member.account in accounts)]
-    tables += [one.source for one in list_accounts(books) if table_of(one.source) in accounts]
+    tables += [account.source for account in list_accounts(books) if table_of(account.source) in accounts]
     rows = books.run(
         "SELECT number FROM dpsql.release WHERE json_extract_string(request, '$.for') = $by "
         "OR json_extract_string(request, '$.for') = $all "

@@ -58,9 +58,9 @@ def load(cursor: duckdb.DuckDBPyConnection, dimension: Dimension, trees: Iterabl
         raise InvalidQuery(f"query: {name!r} is not a public table: it is protected, or no plain table any more")
     if len(rows) > _MOST_ROWS:
         raise InvalidQuery(f"query: {name!r} has more than {_MOST_ROWS} rows, too many to join: join a smaller table")
-    known = [row for row in rows if all(row[key] is not None for key in dimension.keys)]
-    keys = [first_equal(cursor, [row[key] for row in known], dimension.columns[key][1]) for key in dimension.keys]
-    if keys and len({*zip(*keys, strict=True)}) < len(known):
+    complete = [row for row in rows if all(row[key] is not None for key in dimension.keys)]
+    keys = [first_equal(cursor, [row[key] for row in complete], dimension.columns[key][1]) for key in dimension.keys]
+    if keys and len({*zip(*keys, strict=True)}) < len(complete):
         columns = ", ".join(dimension.columns[key][0] for key in dimension.keys)
         raise InvalidQuery(
             f"query: two rows of {name!r} have the same {columns}, so a row of the protected table could be counted "
@@ -77,8 +77,8 @@ def _check_collations(dimension: Dimension, trees: Iterable[exp.Expr]) -> None:
     Raises:
         InvalidQuery: says how the column gets rid of it.
     """
-    found = (column for tree in trees for column in tree.find_all(exp.Column))
-    read = {column.name for column in found if column.table == dimension.name}
+    read_columns = (column for tree in trees for column in tree.find_all(exp.Column))
+    read = {column.name for column in read_columns if column.table == dimension.name}
     for number, (name, _) in enumerate(dimension.columns):
         if f"dpsql_d{number}" in read and dimension.origin.column(name).collated:
             raise InvalidQuery(

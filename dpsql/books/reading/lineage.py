@@ -35,7 +35,7 @@ class Tables:
     Attributes:
         cursor: a connection of its own.
         search_path: where bare names are looked up.
-        known: a table that was found already, by the same call.
+        known_source: a table that was found already, by the same call.
         by: the user who asks, who sees no view, and of tables those that they have a limit on; empty for the owner.
         is_stored: whether computed columns mean what is stored, as inside their expressions, which read other columns.
         depth: inside how many views it stands.
@@ -43,7 +43,7 @@ class Tables:
 
     cursor: duckdb.DuckDBPyConnection
     search_path: str = ""
-    known: Source | None = None
+    known_source: Source | None = None
     by: str = ""
     is_stored: bool = False
     depth: int = 0
@@ -58,7 +58,7 @@ class Tables:
             return _query_of(view.parts[2], view.definition), inside
         computed = None if self.is_stored else with_computed(self.cursor, source)
         if computed is not None:
-            return computed, replace(self, known=source, is_stored=True)
+            return computed, replace(self, known_source=source, is_stored=True)
         columns = {c.name: exp.column(exp.to_identifier(c.name, quoted=True)) for c in source.columns}
         return Scope(with_reached(source, self._above(source)), columns)
 
@@ -87,22 +87,22 @@ class Tables:
         except InvalidQuery:
             return True
 
-    def units(self, origin: Source, asked: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
+    def units(self, origin: Source, questions: Sequence[OfUnit] = (OfUnit(),)) -> Units | None:
         """See `dpsql.language.scope.Catalog.units`."""
         books = Books(self.cursor, origin.catalog)
         path = path_of(books, origin.key)
         if not path or origin.per_unit:
             return None
-        units = per_unit(books, origin, asked)
-        names = {one.asked: one.name for one in units.per_unit}
-        most = max(one.most for one in units.per_unit)
+        units = per_unit(books, origin, questions)
+        names = {derived.question: derived.name for derived in units.per_unit}
+        most = max(derived.most for derived in units.per_unit)
         return Units(units, columns_of_unit(path), frozenset(path[-1].references), names, most)
 
     def beside(self, origin: Source, units: Source) -> Source | None:
         """See `dpsql.language.scope.Catalog.beside`."""
         if (units.catalog, units.key) != (origin.catalog, origin.key):
             return None
-        more = [one for one in units.per_unit if one not in origin.per_unit]
+        more = [derived for derived in units.per_unit if derived not in origin.per_unit]
         return with_per_unit(origin, [*origin.per_unit, *more])
 
     def path(self, origin: Source) -> Sequence[Step]:
@@ -121,7 +121,7 @@ class Tables:
         names = [part.name for part in table.parts]
         if self.by:
             return find_table(self.cursor, names, self.search_path, self.by)
-        return find_parts(self.cursor, names, current_schema(self.cursor, self.search_path), self.known)
+        return find_parts(self.cursor, names, current_schema(self.cursor, self.search_path), self.known_source)
 
     def public(self, table: exp.Table) -> tuple[Source, Sequence[tuple[str, str]]]:
         """See `dpsql.language.scope.Catalog.public`."""

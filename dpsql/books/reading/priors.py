@@ -71,15 +71,15 @@ def _find(
 ) -> PriorTable:
     table = _release(cursor, text, released) if by else _public_table(cursor, text, search_path, released)
     names = [name for name, *_ in cursor.execute(f"DESCRIBE {_everything(table)}").fetchall()]
-    known = {fold(column.name) for column in source.columns}
-    other = [name for name in names if fold(name) not in known]
+    own = {fold(column.name) for column in source.columns}
+    other = [name for name in names if fold(name) not in own]
     if other:
         raise InvalidArgument(
             f"prior {text!r} has a column {other[0]!r} that {source.name!r} has not: give a view of the columns that "
             "both have"
         )
-    found = [(attribute, pick(attribute.name, names)) for attribute in domain]
-    columns = tuple((attribute, name) for attribute, name in found if name is not None)
+    matches = [(attribute, pick(attribute.name, names)) for attribute in domain]
+    columns = tuple((attribute, name) for attribute, name in matches if name is not None)
     if not columns:
         raise InvalidArgument(f"prior {text!r} has none of the columns {', '.join(domain.names)}")
     return PriorTable(text, table, columns)
@@ -94,10 +94,10 @@ def _public_table(
 ) -> exp.Expr:
     """The table, view, or rows of a release, checked to be public."""
     try:
-        found = find_source(cursor, text, search_path)
-        if is_public(cursor, found):
-            return found.table()
-        raise _private(text, found.name)
+        source = find_source(cursor, text, search_path)
+        if is_public(cursor, source):
+            return source.table()
+        raise _private(text, source.name)
     except FoundView as view:
         catalog, schema, name = view.parts
         table = exp.table_(name, db=schema, catalog=catalog, quoted=True)
@@ -115,8 +115,8 @@ def _public_table(
 def _released(cursor: duckdb.DuckDBPyConnection, text: str, source: Source, by: str) -> list[exp.Table]:
     """The rows of the published releases of that number or name; before the snapshot, for the books may begin one."""
     books = Books(cursor, source.catalog)
-    found = find_seen(books, text, by, shown_too=True) if by else find_releases(books, text)
-    return [rows_table(books.catalog, entry) for entry in found if entry.state == "published"]
+    entries = find_seen(books, text, by, shown_too=True) if by else find_releases(books, text)
+    return [rows_table(books.catalog, entry) for entry in entries if entry.state == "published"]
 
 
 def _release(cursor: duckdb.DuckDBPyConnection, text: str, released: Sequence[exp.Table]) -> exp.Table:

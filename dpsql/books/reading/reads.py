@@ -136,9 +136,9 @@ def check_calls(cursor: duckdb.DuckDBPyConnection, query: str, beside: Set[str] 
     while waiting:
         text = waiting.pop()
         words = set(_WORD.findall(text))
-        found = unknown.intersection(_CALLED.findall(text)) or {name for name in odd if name in text}
-        if found:
-            raise Unclear(f"the function {min(found)}")
+        calls = unknown.intersection(_CALLED.findall(text)) or {name for name in odd if name in text}
+        if calls:
+            raise Unclear(f"the function {min(calls)}")
         met = {other for name, other in definitions if (name in words if _WORD.fullmatch(name) else name in text)}
         waiting += met - seen
         seen |= met
@@ -174,10 +174,10 @@ def tables_read(cursor: duckdb.DuckDBPyConnection, query: str) -> frozenset[tupl
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise Unclear("a plan with two parts of one name")
-    return found
+    return mapping
 
 
 def _tables_of(part: Any) -> Iterator[tuple[str, str, str]]:

@@ -28,8 +28,8 @@ def reference_values(cursor: duckdb.DuckDBPyConnection, reference: str, search_p
 def _distinct(cursor: duckdb.DuckDBPyConnection, table: Source, name: str) -> list[str]:
     column = exp.column(exp.to_identifier(table.column(name).name, quoted=True))
     text = exp.cast(column, "VARCHAR", dialect="duckdb")
-    found = exp.Not(this=exp.Is(this=column.copy(), expression=exp.null()))
-    query = exp.select(text).distinct().from_(table.table()).where(found).order_by("1").sql(dialect="duckdb")
+    has_value = exp.Not(this=exp.Is(this=column.copy(), expression=exp.null()))
+    query = exp.select(text).distinct().from_(table.table()).where(has_value).order_by("1").sql(dialect="duckdb")
     try:
         return [value for (value,) in cursor.execute(query).fetchall()]
     except duckdb.InterruptException:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.books.releases.questions import question_from
-from dpsql.core.linear_family import Asked, columns_of
+from dpsql.core.linear_family import QueryFamily, columns_of
 from dpsql.core.marginal import Counts, Measurement
 from dpsql.core.threshold import Threshold
 from dpsql.privacy.journal import Answer, Choice, ChosenLinear, SignedLinear, SignedQuery, WholeMarginal
@@ -141,7 +141,7 @@ def _entry(choice: Choice) -> list[Any]:
         return [clique, place if choice.sign > 0 else -1 - place, linear]
     if isinstance(choice, WholeMarginal):
         return [choice.clique, _WHOLE]
-    family: Asked
+    family: QueryFamily
     if isinstance(choice, SignedQuery):
         (family, cell), sign = choice
         cell = cell if sign > 0 else -1 - cell

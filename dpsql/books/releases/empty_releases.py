@@ -46,6 +46,6 @@ def withdraw(books: Books, entry: Entry, reason: str) -> Entry:
         event_of(books, "withdraw", entry, accounts, **cost, answers=answers, told=publication, reason=reason)
 
     ledger.commit(books, work)
-    found = find_release(books, entry.key)
-    assert found is not None
-    return found
+    withdrawn = find_release(books, entry.key)
+    assert withdrawn is not None
+    return withdrawn

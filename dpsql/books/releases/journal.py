@@ -164,14 +164,14 @@ def _as_written(rows: Sequence[dict[str, Any]], cells: Cells, first: int) -> tup
         _Changed: see `_read`.
     """
     try:
-        found = list(answers_from(rows, cells))
-        again = [row_of(number, answer) for number, answer in enumerate(found, start=first)]
-        values = cells_of(found, first)
+        answers = list(answers_from(rows, cells))
+        again = [row_of(number, answer) for number, answer in enumerate(answers, start=first)]
+        values = cells_of(answers, first)
     except (ValueError, TypeError, KeyError, IndexError):
         raise _Changed from None
     if again != rows or not all(np.array_equal(values[name], cells[name]) for name in values):
         raise _Changed
-    return found, [row["digest"] for row in again]
+    return answers, [row["digest"] for row in again]
 
 
 def _parts(rows: Sequence[dict[str, Any]], sizes: Mapping[int, int]) -> Iterator[list[dict[str, Any]]]:
@@ -192,5 +192,5 @@ def _parts(rows: Sequence[dict[str, Any]], sizes: Mapping[int, int]) -> Iterator
 def _cells(books: Books, release: str, first: int, last: int) -> Cells:
     """The values of the answers with these numbers, and those between."""
     parameters = {"release": release, "first": first, "last": last}
-    found = books.cursor.execute(qualified(_CELLS, books.catalog), parameters).fetchnumpy()
-    return {name: np.asarray(values, np.int64) for name, values in found.items()}
+    columns = books.cursor.execute(qualified(_CELLS, books.catalog), parameters).fetchnumpy()
+    return {name: np.asarray(values, np.int64) for name, values in columns.items()}

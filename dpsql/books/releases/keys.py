@@ -44,10 +44,10 @@ def own_names(entry: Entry) -> tuple[str, ...]:
 def keys_of(entry: Entry, place: int) -> tuple[Key, ...]:
     """The keys of the table of a linked release at a place, the primary one first and foreign ones last."""
     released = entry.tables[place]
-    found = [Key("primary", released.primary)] if released.primary else []
-    found += [Key("unique", other) for other in released.unique if {*other} != {*released.primary}]
+    keys = [Key("primary", released.primary)] if released.primary else []
+    keys += [Key("unique", other) for other in released.unique if {*other} != {*released.primary}]
     for name, above in zip(own_names(entry), entry.tables, strict=True):
-        named = any({*released.references} == {*one} for one in (above.primary, *above.unique))
+        named = any({*released.references} == {*key} for key in (above.primary, *above.unique))
         if above.table == released.parent and named:
-            found.append(Key("foreign", released.key, name, released.references))
-    return tuple(found)
+            keys.append(Key("foreign", released.key, name, released.references))
+    return tuple(keys)

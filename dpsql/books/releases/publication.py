@@ -117,9 +117,9 @@ def publish_domain(books: Books, entry: Entry, attribute: Attribute, report: Map
         end(books, entry, accounts, {**report, "domain": fields_of(attribute)})
 
     ledger.commit(books, work)
-    found = releases.find_release(books, entry.key)
-    assert found is not None
-    return found
+    published = releases.find_release(books, entry.key)
+    assert published is not None
+    return published
 
 
 def store_tables(books: Books, entry: Entry, parts: Sequence[Rows], report: Mapping[str, Any]) -> Entry:

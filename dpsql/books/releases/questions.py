@@ -50,10 +50,10 @@ class _Written:
 
     def numbers(self, pattern: re.Pattern[str]) -> dict[str, int]:
         """The numbers of the detail, by the names that the pattern gives them."""
-        found = pattern.fullmatch(self.detail)
-        if found is None:
+        match = pattern.fullmatch(self.detail)
+        if match is None:
             raise ValueError(self.detail)
-        return {name: int(number) for name, number in found.groupdict().items() if number is not None}
+        return {name: int(number) for name, number in match.groupdict().items() if number is not None}
 
 
 def question_from(text: str) -> Question:
@@ -62,15 +62,15 @@ def question_from(text: str) -> Question:
     Raises:
         ValueError, TypeError, KeyError: it is no text of a question.
     """
-    asked = json.loads(text)
-    ask, least = asked["ask"], asked.get("least")
+    fields = json.loads(text)
+    ask, least = fields["ask"], fields.get("least")
     try:
-        written = _Written(ask, tuple(asked["clique"]), Fraction(asked["rho"]), asked["detail"], least)
-        found = _READERS[ask.partition(" ")[0] if ask.startswith("cells ") else ask](written)
+        written = _Written(ask, tuple(fields["clique"]), Fraction(fields["rho"]), fields["detail"], least)
+        question = _READERS[ask.partition(" ")[0] if ask.startswith("cells ") else ask](written)
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
-        found = None
-    if found is not None and found.text == text:
-        return found
+        question = None
+    if question is not None and question.text == text:
+        return question
     return ForeignQuestion(text, least, ask not in _NOT_OF_CELLS)
 
 

@@ -194,14 +194,16 @@ class ReleasedTable:
 
 def find_release(books: Books, key: str) -> Entry | None:
     """The release of a key, None if there is none."""
-    found = _entries(books, "key = $text", key)
-    return found[0] if found else None
+    entries = _entries(books, "key = $text", key)
+    return entries[0] if entries else None
 
 
 def list_releases(books: Books, keys: Sequence[str]) -> list[Entry]:
     """The releases of keys, in their order, asked for together; a key without a release is left out."""
-    found = {entry.key: entry for entry in _entries(books, "key IN (SELECT unnest($text))", [*keys])} if keys else {}
-    return [found[key] for key in keys if key in found]
+    entries_by_key = (
+        {entry.key: entry for entry in _entries(books, "key IN (SELECT unnest($text))", [*keys])} if keys else {}
+    )
+    return [entries_by_key[key] for key in keys if key in entries_by_key]
 
 
 def published(books: Books, source: str) -> list[Entry]:
@@ -242,8 +244,8 @@ def find_releases(books: Books, text: str) -> list[Entry]:
 
     A name that a user gave means nothing to the owner, because a user could give the name of another release.
     """
-    found = _entries(books, "$text IN (key, CAST(number AS VARCHAR))", text)
-    return found or _entries(books, f"{_NAME} = $text AND json_extract_string(request, '$.for') IS NULL", text)
+    entries = _entries(books, "$text IN (key, CAST(number AS VARCHAR))", text)
+    return entries or _entries(books, f"{_NAME} = $text AND json_extract_string(request, '$.for') IS NULL", text)
 
 
 def find_called(books: Books, text: str) -> list[Entry]:
@@ -255,10 +257,10 @@ def _entries(books: Books, condition: str, text: str | list[str]) -> list[Entry]
     rows = books.run(f"SELECT {', '.join(_COLUMNS)} FROM dpsql.release WHERE {condition}", {"text": text})  # noqa: S608
     charges = _charges(books, [row[_COLUMNS.index("number")] for row in rows])
     entries = [_entry(books, row, charges) for row in rows]
-    found = with_looked(books, entries)
-    if any(entry.state == "published" for entry in found):
+    looked = with_looked(books, entries)
+    if any(entry.state == "published" for entry in looked):
         ledger.secure(books)
-    return found
+    return looked
 
 
 def _charges(books: Books, numbers: Sequence[int]) -> dict[int, str]:
@@ -271,19 +273,19 @@ def _charges(books: Books, numbers: Sequence[int]) -> dict[int, str]:
 
 def _entry(books: Books, row: Sequence[Any], charges: Mapping[int, str]) -> Entry:
     """The release that a row of `_COLUMNS`, and what its charge says, is."""
-    known = dict(zip(_COLUMNS, row, strict=True))
-    known |= _of_charge(charges.get(known["number"]))
-    key, state, report = known["key"], known["state"], known["report"]
-    known |= {
-        "domain": Domain.from_json(known["domain"]),
-        "rho": known["rho"] * RHO_UNIT,
-        "gdp": known["gdp"] * RHO_UNIT,
-        "neighbours": neighbours_of(known["request"], Neighbours(known["neighbours"], known.pop("unit_rows"))),
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    fields |= _of_charge(charges.get(fields["number"]))
+    key, state, report = fields["key"], fields["state"], fields["report"]
+    fields |= {
+        "domain": Domain.from_json(fields["domain"]),
+        "rho": fields["rho"] * RHO_UNIT,
+        "gdp": fields["gdp"] * RHO_UNIT,
+        "neighbours": neighbours_of(fields["request"], Neighbours(fields["neighbours"], fields.pop("unit_rows"))),
         "state": _state(books, key) if state == "reserved" else state,
         "report": json.loads(report) if report else {},
-        "recorded": known.pop("guarantee"),
+        "recorded": fields.pop("guarantee"),
     }
-    return Entry(**known)
+    return Entry(**fields)
 
 
 def neighbours_of(request: str, stated: Neighbours) -> Neighbours:
@@ -335,8 +337,8 @@ def guarantees(books: Books) -> dict[str, str]:
 
 def _state(books: Books, key: str) -> str:
     """Of a release that is paid: whether something was measured."""
-    found = books.run("SELECT 1 FROM dpsql.answer WHERE release = $key LIMIT 1", {"key": key})
-    return "measured" if found else "reserved"
+    answers = books.run("SELECT 1 FROM dpsql.answer WHERE release = $key LIMIT 1", {"key": key})
+    return "measured" if answers else "reserved"
 
 
 def event_of(books: Books, kind: str, entry: Entry, accounts: States, **content: Any) -> int:

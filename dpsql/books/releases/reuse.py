@@ -27,9 +27,9 @@ def measurements_for(books: Books, entry: Entry) -> list[Measurement]:
     Which releases those are was fixed when it was charged, so that a release that is resumed asks the same again. Of
     those of one user alone only that user's releases, because what they use tells that they are there.
     """
-    found: list[Measurement] = []
+    earlier: list[Measurement] = []
     for other in list_releases(books, _earlier(books, entry)):
-        if sum(len(measured.values) for measured in found) > _MOST_CELLS:
+        if sum(len(measured.values) for measured in earlier) > _MOST_CELLS:
             break
         if other.neighbours != entry.neighbours:  # it counted units, and this one counts rows
             continue
@@ -38,8 +38,8 @@ def measurements_for(books: Books, entry: Entry) -> list[Measurement]:
             if measured is None or measured.cells is not None or measured.variance == 0 or not answer.question.of_cells:
                 continue
             if all(_counted(other.domain, name) == _counted(entry.domain, name) for name in measured.clique):
-                found.append(measured)
-    return found
+                earlier.append(measured)
+    return earlier
 
 
 def _counted(domain: Domain, name: str) -> Attribute | None:
@@ -50,9 +50,9 @@ def _counted(domain: Domain, name: str) -> Attribute | None:
 def _earlier(books: Books, entry: Entry) -> list[str]:
     """The keys of the releases that one may use, newer ones first; the request says up to which event."""
     request = json.loads(entry.request)
-    known, alone = request.get("earlier") or 0, request.get("for", "")
-    if isinstance(known, list):  # as the first format has them
-        return known[::-1][:_MOST_RELEASES]
+    newest, alone = request.get("earlier") or 0, request.get("for", "")
+    if isinstance(newest, list):  # as the first format has them
+        return newest[::-1][:_MOST_RELEASES]
     sql = f"""
         SELECT r.key FROM dpsql.release AS r JOIN dpsql.account AS a ON a.source = $account
         WHERE r.source = $source AND r.number > a.since
@@ -63,7 +63,7 @@ def _earlier(books: Books, entry: Entry) -> list[str]:
     row = {
         "source": entry.source,
         "account": account_key(books, entry.source),
-        "known": known,
+        "known": newest,
         "alone": alone,
         "most": _MOST_RELEASES,
     }

@@ -26,11 +26,15 @@ def with_computed(cursor: duckdb.DuckDBPyConnection, source: Source) -> exp.Quer
     """
     books = Books(cursor, source.catalog)
     types = {column.name: column.type for column in source.columns}
-    computed = [one for one in facts.computed(books, source.key) if types.get(one.name) == one.type]
+    computed = [
+        attribute for attribute in facts.computed(books, source.key) if types.get(attribute.name) == attribute.type
+    ]
     if not computed:
         return None
-    known = facts.declared(books, source.key)
-    levels = [[(one, _value(source, known, one)) for one in level] for level in in_levels(computed)]
+    declared = facts.declared(books, source.key)
+    levels = [
+        [(attribute, _value(source, declared, attribute)) for attribute in level] for level in in_levels(computed)
+    ]
     text = projections(levels, ".".join(map(quote, source.parts)), source.name, "* REPLACE ({})")
     with deep_recursion():
         (tree,) = parsed(f"FROM {text}")
@@ -38,8 +42,8 @@ def with_computed(cursor: duckdb.DuckDBPyConnection, source: Source) -> exp.Quer
     return tree
 
 
-def _value(source: Source, known: Mapping[str, Attribute], one: Attribute) -> str:
+def _value(source: Source, declared: Mapping[str, Attribute], attribute: Attribute) -> str:
     """The expression, cast to the column's type only if need be: so a sum of columns stays one."""
-    if type_of(source, known, one) == one.type:
-        return f"(\n{one.computed_as}\n)"
-    return f"CAST((\n{one.computed_as}\n) AS {data_type(one.type).sql(dialect='duckdb')})"
+    if type_of(source, declared, attribute) == attribute.type:
+        return f"(\n{attribute.computed_as}\n)"
+    return f"CAST((\n{attribute.computed_as}\n) AS {data_type(attribute.type).sql(dialect='duckdb')})"

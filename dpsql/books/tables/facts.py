@@ -141,7 +141,10 @@ def constrain(books: Books, source: str, constraint: Constraint, *, remove: bool
 
 def constraints(books: Books, source: str) -> list[Constraint]:
     """The facts about a source's rows, each by itself: those recorded, and in which period they lie."""
-    return [*(one for one in _stated(books, source) if ACROSS not in one.columns), *_of_period(books, source)]
+    return [
+        *(constraint for constraint in _stated(books, source) if ACROSS not in constraint.columns),
+        *_of_period(books, source),
+    ]
 
 
 def _of_period(books: Books, source: str) -> list[Constraint]:
@@ -159,8 +162,11 @@ def rules(books: Books, source: str) -> list[Constraint]:
 
     Their columns are as the predicates name them.
     """
-    stated = (one for one in _stated(books, source) if ACROSS in one.columns)
-    return [Constraint(one.predicate, tuple(name for name in one.columns if name != ACROSS)) for one in stated]
+    stated = (constraint for constraint in _stated(books, source) if ACROSS in constraint.columns)
+    return [
+        Constraint(constraint.predicate, tuple(name for name in constraint.columns if name != ACROSS))
+        for constraint in stated
+    ]
 
 
 def _stated(books: Books, source: str) -> list[Constraint]:

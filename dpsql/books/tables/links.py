@@ -160,7 +160,7 @@ def beside(books: Books, source: Source) -> Source:
     return with_reached(source, path_of(books, source.key))
 
 
-def per_unit(books: Books, source: Source, asked: Sequence[OfUnit]) -> Source:
+def per_unit(books: Books, source: Source, questions: Sequence[OfUnit]) -> Source:
     """The units of a linked table, with what their rows of it are asked for."""
     path, member = path_of(books, source.key), find_member(books, source.key)
     assert member is not None
@@ -169,33 +169,36 @@ def per_unit(books: Books, source: Source, asked: Sequence[OfUnit]) -> Source:
     plain = replace(source, columns=tuple(column for column in source.columns if column.name not in names))
     most, way = min(member.link.most_rows, _MOST_NUMBER), stated_way(books, member)
     return with_per_unit(
-        path[-1].source, [PerUnit(plain, path, min(most, one.most or most), one, way) for one in asked]
+        path[-1].source,
+        [PerUnit(plain, path, min(most, question.most or most), question, way) for question in questions],
     )
 
 
-def per_unit_now(books: Books, asked: PerUnit) -> PerUnit:
+def per_unit_now(books: Books, question: PerUnit) -> PerUnit:
     """The same question, of the tables and links as they are now."""
-    return per_unit(books, table_of(books, asked.table.key), [asked.asked]).per_unit[0]
+    return per_unit(books, table_of(books, question.table.key), [question.question]).per_unit[0]
 
 
 def declared_beside(books: Books, source: Source) -> dict[str, Attribute]:
     """The recorded domains of a table's columns, and of those that its rows lead to."""
-    known = facts.declared_beside(books, source.key, path_of(books, source.key))
-    for one in source.per_unit:
-        if one.asked.value:
-            if (attribute := _attribute_of_value(books, one)) is not None:
-                known[one.name] = attribute
+    domains = facts.declared_beside(books, source.key, path_of(books, source.key))
+    for derived in source.per_unit:
+        if derived.question.value:
+            if (attribute := _attribute_of_value(books, derived)) is not None:
+                domains[derived.name] = attribute
         else:
-            known[one.name] = Attribute(one.name, "BIGINT", "values", tuple(map(str, range(one.most + 1))))
-    return known
+            domains[derived.name] = Attribute(
+                derived.name, "BIGINT", "values", tuple(map(str, range(derived.most + 1)))
+            )
+    return domains
 
 
-def _attribute_of_value(books: Books, asked: PerUnit) -> Attribute | None:
+def _attribute_of_value(books: Books, question: PerUnit) -> Attribute | None:
     """The domain of a value of a unit's rows, which is NULL where it has none; None where its column has none."""
-    column = asked.asked.value
-    attribute = facts.declared_beside(books, asked.table.key, asked.path).get(column)
-    attribute = attribute or automatic(with_reached(asked.table, asked.path).column(column))
-    return None if attribute is None else replace(attribute, name=asked.name, nullable=True)
+    column = question.question.value
+    attribute = facts.declared_beside(books, question.table.key, question.path).get(column)
+    attribute = attribute or automatic(with_reached(question.table, question.path).column(column))
+    return None if attribute is None else replace(attribute, name=question.name, nullable=True)
 
 
 def unit_columns(books: Books, source: Source) -> frozenset[str]:
@@ -212,9 +215,9 @@ def columns_of_unit(path: Sequence[Above]) -> dict[str, str]:
     if not path:
         return {}
     top, below = path[-1], path[-2].source if len(path) > 1 else None
-    found = {reached(top.source, column.name): column.name for column in top.source.columns}
+    names = {reached(top.source, column.name): column.name for column in top.source.columns}
     keys = top.key if below is None else [reached(below, name) for name in top.key]
-    return found | dict(zip(keys, top.references, strict=True))
+    return names | dict(zip(keys, top.references, strict=True))
 
 
 def bound_of(books: Books, source: str) -> UnitBound | None:

@@ -80,7 +80,7 @@ class Looked:
         """The facts about its rows that were read off them; see `columns`."""
         if linked is None:
             return set(self._facts_of(source))
-        return {fact_of(table, one) for table in tables_of(linked) for one in self._facts_of(table)}
+        return {fact_of(table, column) for table in tables_of(linked) for column in self._facts_of(table)}
 
     def _alone(self, source: str, domain: Domain) -> Iterator[str]:
         held = {attribute.name: attribute.inner.counted for attribute in (*domain, *domain.excluded)}

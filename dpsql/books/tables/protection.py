@@ -54,9 +54,9 @@ def open_account(
     if is_first:
         origin.remember_home(books)
     mark_tables(books)
-    known = (opened.epsilon, opened.delta, opened.neighbours, opened.unit_column)
+    stated = (opened.epsilon, opened.delta, opened.neighbours, opened.unit_column)
     before = find_periods(books, source)
-    if known != (budget.epsilon, budget.delta, neighbours, None if unit is None else unit.name) or before != periods:
+    if stated != (budget.epsilon, budget.delta, neighbours, None if unit is None else unit.name) or before != periods:
         shown = f", privacy_unit {opened.unit_column!r}, max_rows {opened.neighbours.unit_rows}"
         of_periods = "" if before is None else f", period {before.every!r}, by {before.column!r}"
         raise BooksError(
@@ -80,9 +80,9 @@ def _open(
         raise InvalidArgument(
             f"table {source!r} belongs to the account of {account_key(books, source)!r}, so it has no budget of its own"
         )
-    known = find_account(books, source)
-    if known is not None:
-        return known, False
+    account = find_account(books, source)
+    if account is not None:
+        return account, False
     since = ledger.look(books).link.number + 1
     is_first = since == 1
     identity = origin.new_identity(books) if is_first else None
@@ -117,7 +117,7 @@ def open_period(books: Books, account: Account) -> None:
         books: of the table.
         account: see `find_account`; nothing is done for one that is there, or that is of a whole table.
     """
-    if split_key(account.source)[1] is None or account.source in {one.source for one in list_accounts(books)}:
+    if split_key(account.source)[1] is None or account.source in {opened.source for opened in list_accounts(books)}:
         return
     budget = account_budget(account.epsilon, account.delta)
     _insert(books, account.source, budget, account.neighbours, None, account.since)

@@ -31,26 +31,28 @@ from dpsql.engines.source import key_of
 from dpsql.errors import InvalidArgument
 
 
-def check_single(books: Books, key: str, found: Registered, read: Mapping[str, str]) -> None:
+def check_single(books: Books, key: str, registered: Registered, read: Mapping[str, str]) -> None:
     """Refuse rows that are registered under another name, here or in another database that is attached.
 
     Args:
         books: of the database in which they are to be registered.
         key: their name there.
-        found: what the engine says of them.
+        registered: what the engine says of them.
         read: see `as_read`, of its files.
 
     Raises:
         InvalidArgument: they are; rows have one budget.
     """
-    files = {**identities_of(found.files), **without_sizes(read), **sizes_there(found.files)}
-    holds = found.pin.get("holds", ())
-    tables = {f"address {found.address}", *holds, *found.within, *held_and_near(holds, found.files)[1]}
+    files = {**identities_of(registered.files), **without_sizes(read), **sizes_there(registered.files)}
+    holds = registered.pin.get("holds", ())
+    tables = {f"address {registered.address}", *holds, *registered.within, *held_and_near(holds, registered.files)[1]}
     for catalog in {*catalogs_with_books(books.cursor), books.catalog}:
         other = Books(books.cursor, catalog)
         if not other.has("source"):
             continue
-        for source, held in _held(other, with_as_read=any(is_in_bucket(file.path) for file in found.files)).items():
+        for source, held in _held(
+            other, with_as_read=any(is_in_bucket(file.path) for file in registered.files)
+        ).items():
             if (catalog, source) == (books.catalog, key) or not _is_in_use(other, source):
                 continue
             shared = {identity: path for identity, path in files.items() if identity in held}

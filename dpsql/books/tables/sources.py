@@ -39,7 +39,7 @@ class Registration:
         parts: database, schema and name of the stub.
         before: the stub, if it is there already.
         engine: a name of the register of engines.
-        found: what the engine made of the owner's arguments.
+        relation: what the engine made of the owner's arguments.
         share: of the rows in the sample; None without one.
         other_rows: the owner's word, and why, that no row is one of another source's; None without it.
     """
@@ -47,7 +47,7 @@ class Registration:
     parts: tuple[str, str, str]
     before: Source | None
     engine: str
-    found: Registered
+    relation: Registered
     share: float | None = None
     other_rows: str | None = None
 
@@ -59,15 +59,17 @@ class Registration:
     @property
     def public(self) -> str:
         """The pin in words, with what the owner said of it."""
-        said = "" if self.other_rows is None else f"; no row of another source, the owner says: {self.other_rows}"
-        return self.found.public + said
+        words = "" if self.other_rows is None else f"; no row of another source, the owner says: {self.other_rows}"
+        return self.relation.public + words
 
     def source(self) -> Source:
         """The stub, as it will be found."""
-        found = self.found
+        registered = self.relation
         word = {} if self.other_rows is None else {"other_rows": self.other_rows}
-        said, pin = (json.dumps(values, sort_keys=True) for values in ({**found.relation, **word}, found.pin))
-        return Source(*self.parts, found.columns, place=Place(self.engine, said, pin, found.identity))
+        relation, pin = (
+            json.dumps(values, sort_keys=True) for values in ({**registered.relation, **word}, registered.pin)
+        )
+        return Source(*self.parts, registered.columns, place=Place(self.engine, relation, pin, registered.identity))
 
 
 Draw = Callable[[Source, str, str], None]
@@ -87,9 +89,9 @@ def register(books: Books, registration: Registration, draw: Draw) -> None:
         InvalidArgument: the relation is registered under another name.
     """
     books.check_writable()
-    now = as_read(books.cursor, registration.found.files)
+    now = as_read(books.cursor, registration.relation.files)
     if not registration.other_rows:
-        check_single(books, registration.key, registration.found, now)
+        check_single(books, registration.key, registration.relation, now)
     _check_sample(books, registration)
     before = as_read_before(books, registration.key)
     ledger.commit(books, lambda: _register(books, registration, draw, before, now))
@@ -99,40 +101,40 @@ def register(books: Books, registration: Registration, draw: Draw) -> None:
 def _register(books: Books, registration: Registration, draw: Draw, before: Iterable[str], now: Iterable[str]) -> None:
     """Inside a transaction: write all of it; see `keep_past` for what was and is read."""
     make_tables(books)
-    found, key, source = registration.found, registration.key, registration.source()
+    registered, key, source = registration.relation, registration.key, registration.source()
     assert source.place is not None
     if registration.before is None:
-        books.cursor.execute(create_stub(registration.parts, found.columns))
+        books.cursor.execute(create_stub(registration.parts, registered.columns))
     else:
-        for statement in alter_stub(registration.before, found.columns):
+        for statement in alter_stub(registration.before, registered.columns):
             books.cursor.execute(statement)
     row = {
         "source": key,
         "engine": registration.engine,
-        "address": found.address,
-        "said": source.place.said,
+        "address": registered.address,
+        "said": source.place.words,
         "pin": source.place.pin,
-        "identity": list(found.identity),
+        "identity": list(registered.identity),
         "public": registration.public,
     }
     keep_past(books, key, before, now)
-    kept = books.run("SELECT secret, sample FROM dpsql.source WHERE source = $source", {"source": key})
+    rows = books.run("SELECT secret, sample FROM dpsql.source WHERE source = $source", {"source": key})
     for table in ("source", "source_file"):
         books.run(f"DELETE FROM dpsql.{table} WHERE source = $source", {"source": key})  # noqa: S608
-    secret = kept[0][0] if kept else secrets.token_hex(32)  # so that a new snapshot keeps the rows that were drawn
+    secret = rows[0][0] if rows else secrets.token_hex(32)  # so that a new snapshot keeps the rows that were drawn
     books.run(
         "INSERT INTO dpsql.source VALUES ($source, $engine, $address, $said, $pin, $identity, '', $secret, $public)",
         {**row, "secret": secret},
     )
     _write_files(books, registration)
-    _write_sample(books, registration, kept[0][1] if kept else "", draw)
+    _write_sample(books, registration, rows[0][1] if rows else "", draw)
     if find_account(books, key) is not None:
         record_pin(books, key)
 
 
 def _write_files(books: Books, registration: Registration) -> None:
     """Inside a transaction: the files of the snapshot, as one list, so that no name of a file stands in SQL."""
-    files = registration.found.files
+    files = registration.relation.files
     if files:
         books.run(
             "INSERT INTO dpsql.source_file SELECT $source, unnest(range(len($paths))), unnest($paths::VARCHAR[]), "
@@ -159,7 +161,7 @@ def _write_sample(books: Books, registration: Registration, before: str, draw: D
     books.cursor.execute(f"CREATE TABLE {table.sql(dialect='duckdb')} ({listed})")
     secret = f"(SELECT secret FROM {quote(books.catalog)}.dpsql.source WHERE source = {literal(source.key)})"  # noqa: S608
     draw(source, table.sql(dialect="duckdb"), secret)
-    by = registration.found.identity
+    by = registration.relation.identity
     sample = json.dumps({"table": name, "share": registration.share, "by": by[0] if by else None}, sort_keys=True)
     books.run(
         "UPDATE dpsql.source SET sample = $sample WHERE source = $source", {"sample": sample, "source": source.key}
@@ -205,7 +207,7 @@ def _check_sample(books: Books, registration: Registration) -> None:
             )
         return
     drawn = json.loads(before["sample"] or "{}")
-    by = next(iter(registration.found.identity), None)
+    by = next(iter(registration.relation.identity), None)
     if account.releases and (drawn.get("share"), drawn.get("by")) != (
         registration.share,
         by if registration.share is not None else None,

@@ -12,5 +12,5 @@ def primary_key(books: Books, source: Source) -> tuple[str, ...]:
         "SELECT constraint_column_names FROM duckdb_constraints() WHERE constraint_type = 'PRIMARY KEY' "
         "AND database_name = ? AND schema_name = ? AND table_name = ?"
     )
-    found = books.cursor.execute(sql, source.parts).fetchall()
-    return tuple(found[0][0]) if found else ()
+    rows = books.cursor.execute(sql, source.parts).fetchall()
+    return tuple(rows[0][0]) if rows else ()

@@ -18,7 +18,7 @@ from dpsql.books.ledger.migration import make_tables
 from dpsql.books.ledger.statements import SCHEMA
 from dpsql.books.ledger.store import Books
 from dpsql.books.ledger.table_ids import (
-    Known,
+    BookedTables,
     Listed,
     Seen,
     Standing,
@@ -40,7 +40,7 @@ _ATTEMPTS: Final = 20
 
 def holder(books: Books, source: Source) -> str | None:
     """The account that a table belongs to by its mark, its object id or its name; see `marks.holder_of`."""
-    return holder_of(tokens_in(source.comment), source.table_key, source.identity, _known(books), _seen(books))
+    return holder_of(tokens_in(source.comment), source.table_key, source.identity, _booked_tables(books), _seen(books))
 
 
 def standing(books: Books, tables: Sequence[Listed] | None = None) -> Standing:
@@ -48,15 +48,15 @@ def standing(books: Books, tables: Sequence[Listed] | None = None) -> Standing:
     listed = list_tables(books.cursor) if tables is None else tables
     mine = [table for table in listed if table.catalog == books.catalog]
     own = {table.name for table in mine if table.schema == SCHEMA}  # to ask for one in vain ends a transaction
-    known = _known(books, listed="known_table" in own) if "account" in own else Known()
-    return standing_of([table for table in mine if table.schema != SCHEMA], known, _seen(books))
+    booked = _booked_tables(books, listed="known_table" in own) if "account" in own else BookedTables()
+    return standing_of([table for table in mine if table.schema != SCHEMA], booked, _seen(books))
 
 
 def _seen(books: Books) -> Seen:
     return seen_by(books.cursor) or Seen()
 
 
-def _known(books: Books, *, listed: bool = True) -> Known:
+def _booked_tables(books: Books, *, listed: bool = True) -> BookedTables:
     """What the books know of the tables of their database; those of an earlier version may have no marks yet."""
     sources = list(dict.fromkeys(table_of(account.source) for account in list_accounts(books)))
     if sources:
@@ -65,12 +65,12 @@ def _known(books: Books, *, listed: bool = True) -> Known:
         rows = books.run("SELECT name, token FROM dpsql.known_table WHERE token IS NOT NULL") if listed else []
     except duckdb.CatalogException:
         rows = []
-    return Known(sources, {token: name for name, token in rows})
+    return BookedTables(sources, {token: name for name, token in rows})
 
 
 def protects(books: Books, key: str) -> bool:
     """Whether a table of that key belongs to an account."""
-    return key in _known(books).accounts
+    return key in _booked_tables(books).accounts
 
 
 def is_public(books: Books, table: Listed, now: Standing) -> bool:
@@ -100,7 +100,7 @@ def mark_tables(books: Books) -> None:
 
 def list_all(books: Books) -> None:
     """Inside the transaction that opens a database's first account: its other tables are public."""
-    now = standing_of(_tables(books), _known(books), _seen(books))
+    now = standing_of(_tables(books), _booked_tables(books), _seen(books))
     doubtful = _seen(books).doubtful
     public_list.add(books, (table for table in now.unclaimed if table.identity not in doubtful), _seen(books))
 
@@ -135,7 +135,7 @@ def end_changes(books: Books, made: Sequence[Listed], changed: Sequence[tuple[Li
     tables = [*((table, fold(table.key)) for table in made), *changed]
 
     def work() -> None:
-        now = standing_of(_tables(books), _known(books), seen)
+        now = standing_of(_tables(books), _booked_tables(books), seen)
         held = {table.identity for table in now.held}
         if now.accounts:
             public_list.renew(
@@ -181,7 +181,7 @@ def end_words(books: Books, names: Collection[str]) -> None:
 
 
 def _entries(books: Books) -> public_list.PublicList:
-    return public_list.read_list(books, standing_of(_tables(books), _known(books), _seen(books)))
+    return public_list.read_list(books, standing_of(_tables(books), _booked_tables(books), _seen(books)))
 
 
 def settle(books: Books, reason: str, source: Source | None = None) -> None:
@@ -211,11 +211,11 @@ def _tables(books: Books) -> list[Listed]:
 def _mark(books: Books) -> None:
     """Inside a transaction: see `mark_tables`."""
     make_tables(books)  # books of an earlier version have no list
-    known = _known(books)
-    now = standing_of(_tables(books), known, _seen(books))
+    booked = _booked_tables(books)
+    now = standing_of(_tables(books), booked, _seen(books))
     entries = public_list.read_list(books, now)  # before there are marks, if there were none
     for table, source in now.held.items():
-        if source and not any(known.tokens.get(token) == source for token in table.tokens):
+        if source and not any(booked.tokens.get(token) == source for token in table.tokens):
             token = new_token()
             write_mark(books.cursor, table, token)
             books.run("INSERT INTO dpsql.known_table VALUES ($name, $token)", {"name": source, "token": token})

@@ -105,7 +105,7 @@ _families: dict[str, tuple[re.Pattern[str], Make, tuple[str, ...]]] = {}
 
 def register(*types: ColumnType) -> None:
     """Make types known by their names."""
-    _named.update({one.name: one for one in types})
+    _named.update({of_type.name: of_type for of_type in types})
     column_type.cache_clear()
 
 
@@ -136,8 +136,8 @@ def column_type(name: str) -> ColumnType:
     if name in _named:
         return _named[name]
     for pattern, make, _ in _families.values():
-        if found := pattern.fullmatch(name):
-            return make(found)
+        if match := pattern.fullmatch(name):
+            return make(match)
     return ColumnType(name)
 
 
@@ -158,8 +158,8 @@ def lists_members(name: str) -> bool:
     >>> lists_members("ENUM('no', 'yes')"), lists_members("BOOLEAN")
     (True, False)
     """
-    known = column_type(name)
-    return known.members is not None and not known.declares_itself
+    of_type = column_type(name)
+    return of_type.members is not None and not of_type.declares_itself
 
 
 def kind_of(name: str) -> str:
@@ -168,5 +168,5 @@ def kind_of(name: str) -> str:
     >>> kind_of("ENUM('Ann', 'Bob')"), kind_of("STRUCT(ann INTEGER)[]"), kind_of("DECIMAL(9,2)")
     ('ENUM', 'STRUCT', 'DECIMAL(9,2)')
     """
-    found = _TELLING.search(name)
-    return found[1] if found else name
+    match = _TELLING.search(name)
+    return match[1] if match else name

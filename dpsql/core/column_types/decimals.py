@@ -11,11 +11,11 @@ _LARGEST_SCALE: Final = 18  # of bins, whose ticks are 64-bit numbers
 
 
 @register_family(r"DECIMAL\(\d+,\s*(\d+)\)", "DECIMAL(9,2)", "DECIMAL(38,20)")
-def decimal(found: re.Match[str]) -> ColumnType:
+def decimal(match: re.Match[str]) -> ColumnType:
     """The type of a number of digits after the point. At most 100,000 ticks are above, which a DOUBLE tells apart."""
-    name, scale = found[0], int(found[1])
-    one = f"CAST('0.{'1'.rjust(scale, '0')}' AS DECIMAL({scale + 1}, {scale}))"
-    value = f"CAST(CAST(x AS DECIMAL({38 - scale - 1}, 0)) * {one} AS {name})"
+    name, scale = match[0], int(match[1])
+    smallest = f"CAST('0.{'1'.rjust(scale, '0')}' AS DECIMAL({scale + 1}, {scale}))"
+    value = f"CAST(CAST(x AS DECIMAL({38 - scale - 1}, 0)) * {smallest} AS {name})"
     return ColumnType(
         name,
         "decimals",

@@ -11,7 +11,7 @@ _MEMBER: Final = r"'(?:[^']|'')*'"
 
 
 @register_family(rf"ENUM\({_MEMBER}(?:, ?{_MEMBER})*\)", "ENUM('a', 'b')")
-def enum(found: re.Match[str]) -> ColumnType:
+def enum(match: re.Match[str]) -> ColumnType:
     """The type of a list of members."""
-    members = tuple(member[1:-1].replace("''", "'") for member in re.findall(_MEMBER, found[0]))
-    return ColumnType(found[0], "members in the type", members=members, equal_text=TEXT)
+    members = tuple(member[1:-1].replace("''", "'") for member in re.findall(_MEMBER, match[0]))
+    return ColumnType(match[0], "members in the type", members=members, equal_text=TEXT)

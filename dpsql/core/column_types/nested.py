@@ -19,6 +19,6 @@ from dpsql.core.column_types.base import ColumnType, register_family
         "UNION(a INTEGER)",
     ),
 )
-def nested(found: re.Match[str]) -> ColumnType:
+def nested(match: re.Match[str]) -> ColumnType:
     """A list, an array, a map, a struct, a union, or bytes."""
-    return ColumnType(found[0], "nested and binary", listable=False)
+    return ColumnType(match[0], "nested and binary", listable=False)

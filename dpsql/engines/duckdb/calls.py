@@ -26,7 +26,7 @@ def call_of(function: str, places: Sequence[str], named: Mapping[str, Any], widt
     """
     given = [literal(place) for place in places]
     for name, value in named.items():
-        parts = [literal(one) for one in value] if isinstance(value, list | tuple) else [literal(value)]
+        parts = [literal(constant) for constant in value] if isinstance(value, list | tuple) else [literal(value)]
         if isinstance(value, list | tuple):
             parts = ["[]"] if not parts else [f"[{parts[0]}", *parts[1:]]
             parts[-1] = parts[-1] if parts == ["[]"] else f"{parts[-1]}]"

@@ -32,8 +32,8 @@ def find_source(cursor: duckdb.DuckDBPyConnection, text: str, search_path: str =
     if not text.strip() or len(text) > LONGEST:
         raise InvalidArgument("the table's name is empty or longer than 4096 characters")
     catalog, schema = current_schema(cursor, search_path)
-    found = _lookup(cursor, catalog, schema, text)
-    return find_parts(cursor, split_name(text) or (), catalog, schema, text) if found is None else found
+    source = _lookup(cursor, catalog, schema, text)
+    return find_parts(cursor, split_name(text) or (), catalog, schema, text) if source is None else source
 
 
 def find_parts(
@@ -42,11 +42,11 @@ def find_parts(
     catalog: str,
     schema: str,
     shown: str = "",
-    known: Source | None = None,
+    known_source: Source | None = None,
 ) -> Source:
     """The table that the parts of a name mean to a caller in that database and schema; see `find_source`.
 
-    Where it is `known`, which was found by the same call, it is not looked up again.
+    Where it is `known_source`, which was found by the same call, it is not looked up again.
     """
     candidates: list[tuple[str, str, str]] = []
     if len(parts) == 1 and parts[0] != shown:
@@ -56,7 +56,11 @@ def find_parts(
     elif len(parts) == 3:
         candidates.append((parts[0], parts[1], parts[2]))
     for candidate in candidates:
-        source = known if known is not None and candidate == known.parts else _lookup(cursor, *candidate)
+        source = (
+            known_source
+            if known_source is not None and candidate == known_source.parts
+            else _lookup(cursor, *candidate)
+        )
         if source is not None:
             return source
     raise UnknownName(
@@ -89,19 +93,19 @@ def _lookup(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name: 
     wanted = (catalog, schema, name)
     _refuse_foreign(cursor, wanted)
     try:
-        found = spelled(cursor, wanted)  # most are, and it is found sooner
-        rows = [] if found else cursor.execute(_FOLDED, wanted).fetchall()
-        views = [] if found else cursor.execute(_VIEW, wanted).fetchall()
+        spelled_so = spelled(cursor, wanted)  # most are, and it is found sooner
+        rows = [] if spelled_so else cursor.execute(_FOLDED, wanted).fetchall()
+        views = [] if spelled_so else cursor.execute(_VIEW, wanted).fetchall()
     except duckdb.InterruptException:
         raise
     except duckdb.Error:  # its text may quote the connection string of a database that does not answer
         raise DpsqlError("an attached database does not list its tables: DETACH it, or mend the connection") from None
-    found += [row for row in rows if all(fold(a) == fold(b) for a, b in zip(row, wanted, strict=False))]
-    if not found:
+    spelled_so += [row for row in rows if all(fold(a) == fold(b) for a, b in zip(row, wanted, strict=False))]
+    if not spelled_so:
         for *view, definition in views:
             raise FoundView((view[0], view[1], view[2]), definition)
         return None
-    database, owner, table, definition, home, oid, comment = found[0]
+    database, owner, table, definition, home, oid, comment = spelled_so[0]
     shown = exp.Describe(this=exp.table_(table, db=owner, catalog=database, quoted=True))
     try:  # quicker than duckdb_columns(), which lists those of every table and of every release
         columns = cursor.execute(shown.sql(dialect="duckdb")).fetchall()

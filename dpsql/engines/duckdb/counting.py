@@ -125,19 +125,19 @@ class DuckDBCounter:
             rows = self._fetch(exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(self._rows()))
             return Marginal((), 1, np.zeros(1, np.int64), rows["n"])
         self._domain.check_countable(clique)
-        found = self._fetch(self._counting(clique))
-        if "seen" in found:
-            self._rows_seen = int(found["seen"][0])
-        self._check_seen(int(found["n"].sum()))
-        inside = found["cell"] >= 0
-        return Marginal(clique, self._domain.size(clique), found["cell"][inside], found["n"][inside])
+        answer = self._fetch(self._counting(clique))
+        if "seen" in answer:
+            self._rows_seen = int(answer["seen"][0])
+        self._check_seen(int(answer["n"].sum()))
+        inside = answer["cell"] >= 0
+        return Marginal(clique, self._domain.size(clique), answer["cell"][inside], answer["n"][inside])
 
     def _beside_all(self, query: exp.Select) -> exp.Select:
         """Cells with their rows, each beside the number of all rows of the table; at least one line."""
         every_row = exp.select(exp.alias_(exp.Count(this=exp.Star()), "seen")).from_(self._source.table())
         shown = [f"coalesce({name}, {empty}) AS {name}" for name, empty in (("cell", -1), ("n", 0))]
-        found = exp.select(*shown, "seen").from_(every_row.subquery("every_row"))
-        return found.join(query.subquery("counted", copy=False), on="TRUE", join_type="left", copy=False)
+        beside_rows = exp.select(*shown, "seen").from_(every_row.subquery("every_row"))
+        return beside_rows.join(query.subquery("counted", copy=False), on="TRUE", join_type="left", copy=False)
 
     def _check_seen(self, rows: int) -> None:
         """Refuse counts that are not of all rows."""
@@ -159,16 +159,16 @@ class DuckDBCounter:
         order = exp.Order(expressions=[exp.column("unit")])
         rank = exp.cast(exp.Window(this=exp.DenseRank(), order=order), "BIGINT", dialect="duckdb")
         ranked = exp.select(exp.alias_(rank, "unit"), "cell").from_(pairs.distinct().subquery("pairs"))
-        found = self._fetch(ranked)
-        units = found["unit"] - 1
-        return Presence(clique, units, found["cell"], np.ones(int(units.max(initial=-1)) + 1, np.int64))
+        answer = self._fetch(ranked)
+        units = answer["unit"] - 1
+        return Presence(clique, units, answer["cell"], np.ones(int(units.max(initial=-1)) + 1, np.int64))
 
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
         """The sum of a column's steps, or a product's, over the rows of each cell, in place of their number."""
         kind = Sums(moment)
         codes = self._encoded().select(exp.alias_(self._codes.adds(kind), STEPS)).subquery("codes")
-        found = self._fetch(grouped(self._codes.cell(clique), sum_of(STEPS), codes))
-        cells, sums = kind.checked(found["cell"], found["n"], 0)
+        answer = self._fetch(grouped(self._codes.cell(clique), sum_of(STEPS), codes))
+        cells, sums = kind.checked(answer["cell"], answer["n"], 0)
         return Marginal(clique, self._domain.size(clique), cells, sums)
 
     def bins(self, attribute: Attribute) -> Marginal:
@@ -191,12 +191,12 @@ class DuckDBCounter:
         if self._bound is not None:
             rows = rows.group_by("dpsql_text", "dpsql_unit")
         counted = exp.Count(this=exp.Star())
-        found = exp.select("dpsql_text", exp.alias_(counted, "dpsql_units")).from_(rows.subquery("held"))
+        query = exp.select("dpsql_text", exp.alias_(counted, "dpsql_units")).from_(rows.subquery("held"))
         many = exp.GTE(this=counted.copy(), expression=exp.Literal.number(2))
-        found = found.group_by("dpsql_text").having(many).order_by("dpsql_text")
+        query = query.group_by("dpsql_text").having(many).order_by("dpsql_text")
         self._about_to_read()
         with constant_errors():
-            fetched = self._cursor.execute(found.sql(dialect="duckdb")).fetchall()
+            fetched = self._cursor.execute(query.sql(dialect="duckdb")).fetchall()
         return [text.decode() for text, _ in fetched], np.array([count for _, count in fetched], np.int64)
 
     def close(self) -> None:
@@ -221,8 +221,8 @@ class DuckDBCounter:
         self._about_to_read()
         with constant_errors():
             text = query if isinstance(query, str) else query.sql(dialect="duckdb")
-            found = self._cursor.execute(text).fetchnumpy()
-        return {name: np.asarray(values, dtype=np.int64) for name, values in found.items()}
+            columns = self._cursor.execute(text).fetchnumpy()
+        return {name: np.asarray(values, dtype=np.int64) for name, values in columns.items()}
 
     def _rows(self, columns: Sequence[str] = ()) -> exp.Expr:
         """The rows that count, with the domain's columns and those."""
@@ -308,8 +308,8 @@ class DuckDBCounter:
     def _keys(self) -> list[exp.Expr] | None:
         """What to group rows by before they are encoded; None where that cannot be done."""
         keys = [_group_key(attribute) for attribute in self._domain]
-        known = [key for key in keys if key is not None]
-        return known if self._bound is None and len(known) == len(keys) else None
+        present_keys = [key for key in keys if key is not None]
+        return present_keys if self._bound is None and len(present_keys) == len(keys) else None
 
     def _encoded_groups(self) -> tuple[exp.Select, exp.Expr]:
         """The codes of the distinct rows, each encoded once, and what to sum for the number of rows."""

@@ -136,19 +136,19 @@ def _equal(column: Column, low: Any, high: Any, bins: int | None) -> tuple[int |
     Where the steps from the lowest to the highest value are a multiple of the bins, so are the edges, and the last bin
     holds the highest value too: [0, 1000), …, [9000, 10000].
     """
-    known = column_type(column.type)
+    of_type = column_type(column.type)
     if bins is None:
-        bins = DEFAULT_BINS if known.is_float else min(DEFAULT_BINS, int(high) - int(low) + 1)
-    if bins < 1 or (not known.is_float and bins > int(high) - int(low) + 1):
-        most = "" if known.is_float else f" to {int(high) - int(low) + 1}, one for each step of {column.type}"
+        bins = DEFAULT_BINS if of_type.is_float else min(DEFAULT_BINS, int(high) - int(low) + 1)
+    if bins < 1 or (not of_type.is_float and bins > int(high) - int(low) + 1):
+        most = "" if of_type.is_float else f" to {int(high) - int(low) + 1}, one for each step of {column.type}"
         raise InvalidArgument(f"bins is {bins}: give 1{most}")
     if bins > _MOST_CODES:
         raise InvalidArgument(f"bins is {bins}: give at most {_MOST_CODES}")
-    if not known.is_float and (high - low) % bins == 0 and (high - low) // bins > 1:
+    if not of_type.is_float and (high - low) % bins == 0 and (high - low) // bins > 1:
         return (*range(low, high, (high - low) // bins), high + 1)
-    ticks = equal_width(low, high, bins, is_float=known.is_float)
-    if known.is_float:  # edges that the type can hold, so that no value changes its bin by rounding
-        ticks = tuple(map(known.rounded, ticks))
+    ticks = equal_width(low, high, bins, is_float=of_type.is_float)
+    if of_type.is_float:  # edges that the type can hold, so that no value changes its bin by rounding
+        ticks = tuple(map(of_type.rounded, ticks))
     if any(a >= b for a, b in itertools.pairwise(ticks)):
         raise InvalidArgument(f"bins is {bins}, more than {column.type} can tell apart between lower and upper")
     return ticks

@@ -69,11 +69,11 @@ def _is_inside(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, text: st
     if attribute.kind != "bins":
         return False
     try:
-        found = tick(cursor, _as_read(cursor, attribute, text), attribute.type, "nulls_as")
+        value_tick = tick(cursor, _as_read(cursor, attribute, text), attribute.type, "nulls_as")
     except InvalidArgument:  # a text that is no number, or no finite one
         return False
     last = attribute.ticks[-1]
-    return bool(attribute.ticks[0] <= found < last or (attribute.is_float and found == last))
+    return bool(attribute.ticks[0] <= value_tick < last or (attribute.is_float and value_tick == last))
 
 
 def _as_read(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, text: str) -> str:

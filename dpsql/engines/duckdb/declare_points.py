@@ -34,11 +34,11 @@ def with_points(
     """
     if attribute.kind != "bins":
         raise InvalidArgument("points go with bins: say lower and upper, or edges; with values each has its own cell")
-    found = [tick + 0 for tick in ticks(cursor, points, column.type, "points")]  # −0.0 + 0 is 0.0
-    if len({*found}) < len(found):
+    point_ticks = [tick + 0 for tick in ticks(cursor, points, column.type, "points")]  # −0.0 + 0 is 0.0
+    if len({*point_ticks}) < len(point_ticks):
         raise InvalidArgument("points names a value twice: give each once")
     last = attribute.ticks[-1]
-    for point, given in zip(found, points, strict=True):
+    for point, given in zip(point_ticks, points, strict=True):
         if attribute.is_float and last in (point, _after(point, column.type)):  # the last bin holds its upper end too
             raise InvalidArgument(
                 f"points: {given} is the upper bound, or the number next to it: declare one above it, so that it gets "
@@ -49,7 +49,7 @@ def with_points(
                 f"points: {given} is not between {attribute.edges[0]} and {attribute.edges[-1]}: declare bounds that "
                 "hold it, or say nulls_as if it stands for a missing value"
             )
-    return cut(cursor, attribute, found)
+    return cut(cursor, attribute, point_ticks)
 
 
 def cut(cursor: duckdb.DuckDBPyConnection, attribute: Attribute, points: Sequence[int | float]) -> Attribute:

@@ -29,9 +29,9 @@ def check_written(cursor: duckdb.DuckDBPyConnection, attribute: Attribute) -> No
     each = exp.select(exp.alias_(exp.Anonymous(this="unnest", expressions=[texts]), "v")).subquery("edges")
     inner = exp.select("v", exp.alias_(written(edge, attribute), "s")).from_(each).subquery("stored")
     sql = exp.select("v", back, text_of(edge)).from_(inner).sql(dialect="duckdb")
-    found = cursor.execute(sql).fetchall()
-    for place, (text, again, same) in enumerate(found):
-        is_last = place == len(found) - 1
+    read_back = cursor.execute(sql).fetchall()
+    for place, (text, again, same) in enumerate(read_back):
+        is_last = place == len(read_back) - 1
         if again is None or (again != same and not is_last):
             what, mend = (
                 ("the value of other", "give another value to other")

@@ -41,12 +41,12 @@ def log_ticks(
     Raises:
         InvalidArgument: no numbers, bounds below 0, or too few or too many bins.
     """
-    known = column_type(column.type)
+    of_type = column_type(column.type)
     check_has_bins(column)
-    if not known.is_number:
+    if not of_type.is_number:
         raise InvalidArgument(f"scale is 'log', but {column.name!r} is of type {kind_of(column.type)}, no number")
     low, high = bounds(cursor, column, lower, upper)
-    unit = 10 ** (known.scale or 0)
+    unit = 10 ** (of_type.scale or 0)
     start = low or unit
     if low < 0 or not start < high:
         raise InvalidArgument(
@@ -59,8 +59,8 @@ def log_ticks(
     steps = count - (low == 0)
     inner = [start * (high / start) ** (step / steps) for step in range(low != 0, steps)]
     rounded = {_two_digits(edge / unit) * unit for edge in inner}
-    edges: set[int | float] = {known.rounded(e) for e in rounded} if known.is_float else {round(e) for e in rounded}
-    last = high if known.is_float else high + 1
+    edges: set[int | float] = {of_type.rounded(e) for e in rounded} if of_type.is_float else {round(e) for e in rounded}
+    last = high if of_type.is_float else high + 1
     return (low, *sorted(edge for edge in edges if low < edge < high), last)
 
 
@@ -83,23 +83,23 @@ def calendar_ticks(
     Raises:
         InvalidArgument: another word, a type without a calendar, or too many periods.
     """
-    known = column_type(column.type)
+    of_type = column_type(column.type)
     if every not in PERIODS:
         raise InvalidArgument(f"every is {every!r}: say {', '.join(map(repr, PERIODS[:-1]))} or {PERIODS[-1]!r}")
     is_date = column.type == "DATE"
-    if not (is_date or column.type.startswith("TIMESTAMP")) or not known.has_bins:
+    if not (is_date or column.type.startswith("TIMESTAMP")) or not of_type.has_bins:
         raise InvalidArgument(
             f"every is {every!r}, but {column.name!r} is of type {kind_of(column.type)}: say it of DATE or TIMESTAMP"
         )
     if is_date and every == "hour":
         raise InvalidArgument(f"every is 'hour', but {column.name!r} is a DATE: say 'day' or longer")
     low, high = bounds(cursor, column, lower, upper)
-    seconds = (high - low) * 86_400 if is_date else (high - low) // known.ticks_per_second
+    seconds = (high - low) * 86_400 if is_date else (high - low) // of_type.ticks_per_second
     if seconds // _LONGEST.get(every, 7 * 86_400) > _MOST_PERIODS:
         raise InvalidArgument(
             f"every is {every!r}: more than {_MOST_PERIODS} bins between the bounds: say a longer one"
         )
-    inner = [found for found in _starts(cursor, column.type, every, low, high) if low < found <= high]
+    inner = [start for start in _starts(cursor, column.type, every, low, high) if low < start <= high]
     return (low, *inner, high + 1)
 
 
@@ -122,19 +122,19 @@ def with_step(attribute: Attribute, step: Any) -> Attribute:
             "or edges"
         )
     text = format(Decimal(repr(step) if isinstance(step, float) else step).normalize(), "f")
-    found = replace(attribute, step=text)
-    if not is_exact(found):
+    stepped = replace(attribute, step=text)
+    if not is_exact(stepped):
         least = "" if attribute.is_float else f", a multiple of {_least(attribute)}"
         raise InvalidArgument(
             f"step is {step}, of which {attribute.type} does not hold each multiple between {attribute.edges[0]} and "
             f"{attribute.edges[-1]}: give a larger one{least}"
         )
-    if multiples_within(found) < 2:
+    if multiples_within(stepped) < 2:
         raise InvalidArgument(
             f"step is {step}, of which fewer than two multiples lie between {attribute.edges[0]} and "
             f"{attribute.edges[-1]}: give a smaller one"
         )
-    return found
+    return stepped
 
 
 def _least(attribute: Attribute) -> str:
@@ -155,7 +155,7 @@ def _starts(cursor: duckdb.DuckDBPyConnection, kind: str, every: str, low: int, 
     assert template is not None
     starts = exp.select(exp.alias_(exp.Anonymous(this="unnest", expressions=[series]), "start")).subquery("starts")
     sql = exp.select(filled(template, x=value)).from_(starts).sql(dialect="duckdb")
-    return sorted(math.floor(found) for (found,) in cursor.execute(sql).fetchall())
+    return sorted(math.floor(start) for (start,) in cursor.execute(sql).fetchall())
 
 
 def _unit(every: str) -> str:

@@ -93,8 +93,8 @@ class DuckDB(Dialect):
     def clamped(self, number: exp.Expr, low: int, high: int) -> exp.Expr:
         """See `Dialect.clamped`; what is NULL adds nothing, and the clamp comes last."""
         steps = exp.TryCast(this=exp.func("round", number, dialect="duckdb"), to=data_type("BIGINT"))
-        known = exp.Coalesce(this=steps, expressions=[exp.Literal.number(0)])
-        least = exp.func("least", known, exp.Literal.number(high), dialect="duckdb")
+        not_null = exp.Coalesce(this=steps, expressions=[exp.Literal.number(0)])
+        least = exp.func("least", not_null, exp.Literal.number(high), dialect="duckdb")
         return exp.func("greatest", least, exp.Literal.number(low), dialect="duckdb")
 
 

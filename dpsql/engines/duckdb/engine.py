@@ -34,9 +34,9 @@ class DuckDBEngine:
         """See `Engine.find`."""
         return find_source(self._cursor, text, search_path)
 
-    def find_parts(self, parts: Sequence[str], home: tuple[str, str], known: Source | None = None) -> Source:
+    def find_parts(self, parts: Sequence[str], home: tuple[str, str], known_source: Source | None = None) -> Source:
         """See `Engine.find_parts`."""
-        return find_parts(self._cursor, parts, *home, known=known)
+        return find_parts(self._cursor, parts, *home, known_source=known_source)
 
     def check(self, source: Source) -> None:
         """See `Engine.check`: the table is what it is, and a sample of other rows has their columns."""

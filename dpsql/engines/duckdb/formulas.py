@@ -45,9 +45,9 @@ def numbered_case(tree: exp.Expr, number: Callable[[exp.Expr], int | None], dept
         number: of a value.
         depth: how many CASEs it is in.
     """
-    found = number(tree)
-    if found is not None:
-        return exp.Literal.number(found)
+    own_number = number(tree)
+    if own_number is not None:
+        return exp.Literal.number(own_number)
     tree = tree.unnest()
     if not isinstance(tree, exp.Case | exp.If) or depth > _DEEPEST:
         return None
@@ -55,12 +55,12 @@ def numbered_case(tree: exp.Expr, number: Callable[[exp.Expr], int | None], dept
     branches = tree.args["ifs"] if isinstance(tree, exp.Case) else [tree]
     last = tree.args.get(name) or exp.null()
     values = [numbered_case(value, number, depth + 1) for value in (*(b.args["true"] for b in branches), last)]
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    numbered = [value for value in values if value is not None]
+    if len(numbered) < len(values):
         return None
-    ifs = [exp.If(this=b.this.copy(), true=value) for b, value in zip(branches, known[:-1], strict=True)]
+    ifs = [exp.If(this=b.this.copy(), true=value) for b, value in zip(branches, numbered[:-1], strict=True)]
     subject = tree.this.copy() if isinstance(tree, exp.Case) and tree.this is not None else None
-    return exp.Case(this=subject, ifs=ifs, default=known[-1])
+    return exp.Case(this=subject, ifs=ifs, default=numbered[-1])
 
 
 class _Reader:
@@ -82,7 +82,7 @@ class _Reader:
                 raise _NoFormula
             return COLUMN
         if tree.find(exp.Column, exp.Subquery) is None:
-            return self._known(tree)
+            return self._constant_formula(tree)
         kind = type(tree)
         if kind in _BINARY:
             parts = self.number(tree.this, depth + 1), self.number(tree.expression, depth + 1)
@@ -99,7 +99,7 @@ class _Reader:
             return self._case(tree, depth + 1)
         raise _NoFormula
 
-    def _known(self, tree: exp.Expr) -> Formula:
+    def _constant_formula(self, tree: exp.Expr) -> Formula:
         number = self._constant(tree)
         if number is None:
             return _NULL
@@ -108,10 +108,10 @@ class _Reader:
         return Formula("constant", (), number)
 
     def _digits(self, tree: exp.Expr | None) -> float:
-        found = 0.0 if tree is None else self._known(tree).constant
-        if not (found.is_integer() and abs(found) <= _MOST_DIGITS):
+        digits = 0.0 if tree is None else self._constant_formula(tree).constant
+        if not (digits.is_integer() and abs(digits) <= _MOST_DIGITS):
             raise _NoFormula
-        return found
+        return digits
 
     def _case(self, tree: exp.Case | exp.If, depth: int) -> Formula:
         branches = tree.args["ifs"] if isinstance(tree, exp.Case) else [tree]
@@ -141,7 +141,9 @@ class _Reader:
             ends = (">=", tree.args["low"]), ("<=", tree.args["high"])
             return Formula("and", tuple(self._compared(op, tree.this, end, depth) for op, end in ends))
         if isinstance(tree, exp.In) and tree.expressions and not tree.args.get("query"):
-            return Formula("or", tuple(self._compared("=", tree.this, one, depth) for one in tree.expressions))
+            return Formula(
+                "or", tuple(self._compared("=", tree.this, constant, depth) for constant in tree.expressions)
+            )
         if isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null):
             return Formula("is null", (self.number(tree.this, depth + 1),))
         raise _NoFormula
@@ -166,23 +168,26 @@ def sql_of_formula(formula: Formula, column: exp.Expr) -> exp.Expr:
         return double(formula.constant)
     if operation == "true":
         return exp.true()
-    found = [sql_of_formula(part, column) for part in parts]
+    parts_in_sql = [sql_of_formula(part, column) for part in parts]
     if operation in _WRITTEN_BINARY:
-        joined = found[0]
-        for other in found[1:]:
+        joined = parts_in_sql[0]
+        for other in parts_in_sql[1:]:
             joined = _WRITTEN_BINARY[operation](this=joined, expression=other)
         return exp.Paren(this=joined)
     if operation == "neg":
-        return exp.Paren(this=exp.Neg(this=exp.Paren(this=found[0])))
+        return exp.Paren(this=exp.Neg(this=exp.Paren(this=parts_in_sql[0])))
     if operation == "not":
-        return exp.Paren(this=exp.Not(this=exp.Paren(this=found[0])))
+        return exp.Paren(this=exp.Not(this=exp.Paren(this=parts_in_sql[0])))
     if operation == "is null":
-        return exp.Paren(this=exp.Is(this=found[0], expression=exp.null()))
+        return exp.Paren(this=exp.Is(this=parts_in_sql[0], expression=exp.null()))
     if operation == "case":
-        ifs = [exp.If(this=holds, true=value) for holds, value in zip(found[:-1:2], found[1:-1:2], strict=True)]
-        return exp.Case(ifs=ifs, default=found[-1])
+        ifs = [
+            exp.If(this=holds, true=value)
+            for holds, value in zip(parts_in_sql[:-1:2], parts_in_sql[1:-1:2], strict=True)
+        ]
+        return exp.Case(ifs=ifs, default=parts_in_sql[-1])
     more = [exp.Literal.number(int(formula.constant))] if operation == "round" else []
-    return exp.func(operation, *found, *more, dialect="duckdb")
+    return exp.func(operation, *parts_in_sql, *more, dialect="duckdb")
 
 
 def double(number: float) -> exp.Expr:
@@ -228,8 +233,8 @@ def _not_null(tree: exp.Expr) -> exp.Expr:
 
 
 def _all(parts: list[exp.Expr]) -> exp.Expr:
-    known = [part for part in parts if not _is_true(part)]
-    return exp.and_(*known, copy=False) if known else exp.true()
+    conditions = [part for part in parts if not _is_true(part)]
+    return exp.and_(*conditions, copy=False) if conditions else exp.true()
 
 
 def _is_true(tree: exp.Expr) -> bool:

@@ -55,20 +55,20 @@ def split_name(text: str) -> tuple[str, ...] | None:
     parts: list[str] = []
     place = 0
     while True:
-        found = _PART.match(text, place)
-        if not found or len(parts) == 3:
+        match = _PART.match(text, place)
+        if not match or len(parts) == 3:
             return None
-        parts.append(found[1].replace('""', '"') if found[1] else found[2])
-        place = found.end()
-        if found[3] != ".":
+        parts.append(match[1].replace('""', '"') if match[1] else match[2])
+        place = match.end()
+        if match[3] != ".":
             return tuple(parts) if place == len(text) else None
 
 
 def place(cursor: duckdb.DuckDBPyConnection, catalog: str) -> tuple[Path | None, bool]:
     """The file of a database, None for one that is in no file here, and whether it is read-only."""
-    found = [row for row in cursor.execute(KINDS).fetchall() if row[0] == catalog]
-    if not found:
+    rows_of_database = [row for row in cursor.execute(KINDS).fetchall() if row[0] == catalog]
+    if not rows_of_database:
         return None, False
-    _, kind, path, read_only = found[0]
+    _, kind, path, read_only = rows_of_database[0]
     is_file = path and kind == DUCKDB and "://" not in path  # else a connection string, or an address with a token
     return Path(path) if is_file else None, bool(read_only)

@@ -45,8 +45,8 @@ class PathBound(Bound):
         """See `Bound.key`."""
         return exp.column(self.column, quoted=True)
 
-    def known(self, source: Source, columns: tuple[str, ...], unit: str, content: str) -> exp.Select:
-        """See `Bound.known`."""
+    def columns_of(self, source: Source, columns: tuple[str, ...], unit: str, content: str) -> exp.Select:
+        """See `Bound.columns_of`."""
         names = {
             reached(step.source, c.name): (n + 1, c.name)
             for n, step in enumerate(self.path)
@@ -120,10 +120,10 @@ class OfUnits(Bound):
         units LEFT JOIN (SELECT unit, value AS asked FROM … QUALIFY row_number() OVER (…) = 1):  asked
 
     Attributes:
-        asked: what they are.
+        questions: what they are.
     """
 
-    asked: tuple[PerUnit, ...] = ()
+    questions: tuple[PerUnit, ...] = ()
 
     def key(self) -> exp.Expr:
         """See `Bound.key`: each row is a unit."""
@@ -131,60 +131,60 @@ class OfUnits(Bound):
 
     def apply(self, source: Source, columns: tuple[str, ...]) -> exp.Select:
         """See `Bound.apply`."""
-        places = {one.name: place for place, one in enumerate(self.asked)}
+        places = {derived.name: place for place, derived in enumerate(self.questions)}
         listed: list[exp.Expr] = []
         for name in columns:
             value: exp.Expr = exp.column(exp.to_identifier(name, quoted=True), table="units")
             if name in places:
                 value = exp.column("asked", table=f"below{places[name]}")
-                if not self.asked[places[name]].asked.value:
-                    known = exp.func("coalesce", value, exp.Literal.number(0), dialect="duckdb")
-                    most = exp.Literal.number(self.asked[places[name]].most)
-                    value = exp.cast(exp.func("least", known, most, dialect="duckdb"), "BIGINT", dialect="duckdb")
+                if not self.questions[places[name]].question.value:
+                    number = exp.func("coalesce", value, exp.Literal.number(0), dialect="duckdb")
+                    most = exp.Literal.number(self.questions[places[name]].most)
+                    value = exp.cast(exp.func("least", number, most, dialect="duckdb"), "BIGINT", dialect="duckdb")
             listed.append(exp.alias_(value, name, quoted=True))
         query = exp.select(*listed).from_(exp.alias_(source.table(), "units", table=True))
-        for place, one in enumerate(self.asked):
-            if one.name in columns:
+        for place, derived in enumerate(self.questions):
+            if derived.name in columns:
                 same = exp.EQ(
                     this=exp.column("rowid", table="units"), expression=exp.column("unit", table=f"below{place}")
                 )
-                query = query.join(self._below(one).subquery(f"below{place}"), on=same, join_type="left")
+                query = query.join(self._below(derived).subquery(f"below{place}"), on=same, join_type="left")
         return query
 
-    def _below(self, one: PerUnit) -> exp.Select:
+    def _below(self, derived: PerUnit) -> exp.Select:
         """Each unit that has rows, with what is asked of them."""
         unit = exp.column("dpsql_unit")
-        if not one.asked.value:
+        if not derived.question.value:
             counted = exp.select(exp.alias_(unit, "unit"), exp.alias_(exp.Count(this=exp.Star()), "asked"))
-            return counted.from_(self._rows(one, {}).subquery("rows_below")).group_by(unit.copy())
+            return counted.from_(self._rows(derived, {}).subquery("rows_below")).group_by(unit.copy())
         ordered = [exp.Ordered(this=exp.column("dpsql_content"))]
-        read = {"dpsql_value": one.asked.value}
-        if one.asked.by:
-            read["dpsql_by"] = one.asked.by
-            by, first = exp.column("dpsql_by"), one.asked.nulls_first
-            ordered.insert(0, exp.Ordered(this=by, desc=one.asked.descending, nulls_first=first))
-        skipped = {f"dpsql_skip_{n}": name for n, name in enumerate(one.asked.skips)}
+        read = {"dpsql_value": derived.question.value}
+        if derived.question.by:
+            read["dpsql_by"] = derived.question.by
+            by, first = exp.column("dpsql_by"), derived.question.nulls_first
+            ordered.insert(0, exp.Ordered(this=by, desc=derived.question.descending, nulls_first=first))
+        skipped = {f"dpsql_skip_{n}": name for n, name in enumerate(derived.question.skips)}
         there = [exp.Not(this=exp.Is(this=exp.column(name), expression=exp.null())) for name in skipped]
         placed = exp.Window(this=exp.RowNumber(), partition_by=[unit.copy()], order=exp.Order(expressions=ordered))
-        rows = self._rows(one, read | skipped).subquery("rows_below")
+        rows = self._rows(derived, read | skipped).subquery("rows_below")
         chosen = exp.select(exp.alias_(unit, "unit"), exp.alias_(exp.column("dpsql_value"), "asked")).from_(rows)
         chosen = chosen.where(*there)
         chosen.set("qualify", exp.Qualify(this=exp.EQ(this=placed, expression=exp.Literal.number(1))))
         return chosen
 
-    def _rows(self, one: PerUnit, read: Mapping[str, str]) -> exp.Select:
+    def _rows(self, derived: PerUnit, read: Mapping[str, str]) -> exp.Select:
         """The rows below the units that satisfy the conditions: unit, digest, and columns by new names."""
-        bound = path_bound(one.table, 1, self.secret, one.path)
-        names = () if one.domain is None else one.domain.names
+        bound = path_bound(derived.table, 1, self.secret, derived.path)
+        names = () if derived.domain is None else derived.domain.names
         columns = tuple(dict.fromkeys((*names, *read.values())))
-        rows: exp.Expr = bound.known(one.table, columns, "dpsql_unit", "dpsql_content").subquery("known_below")
+        rows: exp.Expr = bound.columns_of(derived.table, columns, "dpsql_unit", "dpsql_content").subquery("known_below")
         listed = [exp.alias_(exp.column(name, quoted=True), called) for called, name in read.items()]
-        if one.domain is None:
+        if derived.domain is None:
             return exp.select("dpsql_unit", "dpsql_content", *listed).from_(rows)
-        codes = Codes(one.table, one.domain)
+        codes = Codes(derived.table, derived.domain)
         rows = codes.of(rows).select("dpsql_unit", "dpsql_content", *listed).subquery("encoded_below")
-        found = exp.select("dpsql_unit", "dpsql_content", *read).from_(rows)
-        for clique, cells in one.cells:
+        query = exp.select("dpsql_unit", "dpsql_content", *read).from_(rows)
+        for clique, cells in derived.cells:
             allowed = [exp.Literal.number(cell) for cell in cells]
-            found = found.where(exp.In(this=codes.cell(clique), expressions=allowed))
-        return found
+            query = query.where(exp.In(this=codes.cell(clique), expressions=allowed))
+        return query

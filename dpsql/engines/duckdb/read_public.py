@@ -45,11 +45,11 @@ def distinct_codes(
     codes = [exp.alias_(encode(attribute.inner), f"c{place}") for place, attribute in enumerate(attributes)]
     encoded = exp.select(*codes, *failed).from_(rows)
     grouped = exp.select("*", "count(*) AS n").from_(encoded.subquery("codes")).group_by("ALL").limit(most)
-    found = cursor.execute(grouped.sql(dialect="duckdb")).fetchnumpy()
+    answer = cursor.execute(grouped.sql(dialect="duckdb")).fetchnumpy()
     places = range(len(attributes))
     outside = [
-        bool((np.ma.getmaskarray(np.ma.asarray(found[f"c{n}"])) | np.asarray(found[f"f{n}"], bool)).any())
+        bool((np.ma.getmaskarray(np.ma.asarray(answer[f"c{n}"])) | np.asarray(answer[f"f{n}"], bool)).any())
         for n in places
     ]
-    known = np.stack([np.ma.filled(np.ma.asarray(found[f"c{n}"]), -1).astype(np.int64) for n in places], axis=1)
-    return known, outside, np.asarray(found["n"], np.float64)
+    cell_codes = np.stack([np.ma.filled(np.ma.asarray(answer[f"c{n}"]), -1).astype(np.int64) for n in places], axis=1)
+    return cell_codes, outside, np.asarray(answer["n"], np.float64)

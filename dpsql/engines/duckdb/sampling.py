@@ -46,8 +46,8 @@ def codes_of(
             drawn = exp.Mod(this=exp.func("hash", exp.column(place), dialect="duckdb"), expression=_whole(_STEPS))
             query = query.where(exp.LT(this=drawn, expression=_whole(_STEPS * most // total)), copy=False)
             query = query.limit(most, copy=False)
-        found = cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
-    columns = [np.asarray(np.ma.filled(found[name], -1), np.int32) for name in names]
+        answer = cursor.execute(query.sql(dialect="duckdb")).fetchnumpy()
+    columns = [np.asarray(np.ma.filled(answer[name], -1), np.int32) for name in names]
     return np.column_stack(columns), total
 
 

@@ -69,7 +69,7 @@ _installed: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, Mapping[str, str]
 
 def owned(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """The settings of an instance that are its owner's, as they are now."""
-    names = [name for name in OWNED if name in _known()]
+    names = [name for name in OWNED if name in _setting_types()]
     values = cursor.execute("SELECT " + ", ".join(f"system.main.current_setting('{name}')" for name in names))
     return dict(zip(names, map(str, values.fetchall()[0]), strict=True))
 
@@ -130,7 +130,7 @@ def seal(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 @cache
-def _known() -> Mapping[str, str]:
+def _setting_types() -> Mapping[str, str]:
     """The settings that this version of DuckDB has, and their types; a process has one version."""
     with duckdb.connect() as own:
         return dict(own.execute("SELECT name, input_type FROM duckdb_settings()").fetchall())
@@ -139,7 +139,7 @@ def _known() -> Mapping[str, str]:
 @cache
 def script() -> str:
     """What gives a connection the sealed settings, one SET each."""
-    known, values = _known(), dict(SEALED)
-    if known.get("preserve_identifier_case") == "VARCHAR":
+    types, values = _setting_types(), dict(SEALED)
+    if types.get("preserve_identifier_case") == "VARCHAR":
         values["preserve_identifier_case"] = "'preserve_case'"
-    return "; ".join(f"SET SESSION {name} = {value}" for name, value in values.items() if name in known)
+    return "; ".join(f"SET SESSION {name} = {value}" for name, value in values.items() if name in types)

@@ -44,8 +44,8 @@ def place_of(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name:
             f"table {name!r} stands for rows elsewhere, but the books of {catalog!r} do not say where: it was renamed "
             f"or copied. Rename it back, or say CALL dp_source({name!r}, …) again"
         )
-    ((engine, said, pin, identity, sample),) = rows
-    return Place(engine, said, pin, tuple(identity), sample)
+    ((engine, words, pin, identity, sample),) = rows
+    return Place(engine, words, pin, tuple(identity), sample)
 
 
 def files_of(cursor: duckdb.DuckDBPyConnection, source: Source) -> list[PinnedFile]:

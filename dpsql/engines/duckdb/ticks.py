@@ -27,8 +27,8 @@ def canonical(cursor: Connection, values: Sequence[Any], type_name: str, argumen
     Raises:
         InvalidArgument: a value is NULL or not of the type.
     """
-    known = column_type(type_name)
-    whole = known.is_exact and known.scale == 0
+    of_type = column_type(type_name)
+    whole = of_type.is_exact and of_type.scale == 0
     for value in values:
         if value is None:
             raise InvalidArgument(f"{argument} holds NULL: NULL has a code of its own where the column is nullable")
@@ -44,7 +44,7 @@ def canonical(cursor: Connection, values: Sequence[Any], type_name: str, argumen
 def _converted(cursor: Connection, values: Sequence[Any], type_name: str) -> list[str]:
     """In one statement: one for each value would take a millisecond each."""
     rows = cursor.execute(_conversion(type_name), [[_written(value) for value in values]]).fetchall()
-    return [found for (found,) in rows]
+    return [text for (text,) in rows]
 
 
 @lru_cache(maxsize=256)
@@ -74,10 +74,10 @@ def first_equal(cursor: Connection, texts: Sequence[str], type_name: str) -> lis
     ...     first_equal(host, ["1 month", "2 days", "30 days"], "INTERVAL")
     [0, 1, 0]
     """
-    known = column_type(type_name)
-    if known.equal_text is not None:
+    of_type = column_type(type_name)
+    if of_type.equal_text is not None:
         places: dict[str, int] = {}
-        return [places.setdefault(known.folded(text), place) for place, text in enumerate(texts)]
+        return [places.setdefault(of_type.folded(text), place) for place, text in enumerate(texts)]
     listed = exp.cast(exp.Placeholder(this="1"), data_type(f"{type_name}[]"), dialect="duckdb")
     typed = exp.select(exp.alias_(listed, "v")).subquery("typed")
     place = exp.Anonymous(this="list_position", expressions=[exp.column("v"), exp.column("x")])
@@ -111,11 +111,11 @@ def canonical_each(cursor: Connection, texts: Sequence[str | None], type_name: s
     """Texts as DuckDB writes the values of a type; None of those that are no value of it, and of None."""
     given = [text for text in texts if text is not None]
     try:
-        known: Iterable[str | None] = iter(canonical(cursor, given, type_name, "a value") if given else [])
+        texts_there: Iterable[str | None] = iter(canonical(cursor, given, type_name, "a value") if given else [])
     except InvalidArgument:
-        known = (_canonical_or_none(cursor, text, type_name) for text in given)
-    found = iter(known)
-    return [None if text is None else next(found) for text in texts]
+        texts_there = (_canonical_or_none(cursor, text, type_name) for text in given)
+    remaining = iter(texts_there)
+    return [None if text is None else next(remaining) for text in texts]
 
 
 def _canonical_or_none(cursor: Connection, text: str, type_name: str) -> str | None:
@@ -141,18 +141,18 @@ def ticks(cursor: Connection, values: Sequence[Any], type_name: str, argument: s
 
 def _tick_of(cursor: Connection, text: str, type_name: str, argument: str) -> int | float:
     """The tick of a canonical text."""
-    known = column_type(type_name)
-    found = _asked(cursor, text, type_name) if known.tick_of is None else known.tick_of(text)
-    if found is None:
+    of_type = column_type(type_name)
+    tick_value = _tick_by_sql(cursor, text, type_name) if of_type.tick_of is None else of_type.tick_of(text)
+    if tick_value is None:
         raise InvalidArgument(f"{argument} is {text}: give a finite {type_name}")
-    if known.is_float and not abs(found) < _LARGEST_FLOAT:
+    if of_type.is_float and not abs(tick_value) < _LARGEST_FLOAT:
         raise InvalidArgument(f"{argument} is {text}: give a number of less than {_LARGEST_FLOAT:g}")
-    if not known.is_float and abs(found) > _LARGEST_TICK:
+    if not of_type.is_float and abs(tick_value) > _LARGEST_TICK:
         raise InvalidArgument(f"{argument} is {text}: bins reach from −2^62 to 2^62 steps of the type")
-    return found
+    return tick_value
 
 
-def _asked(cursor: Connection, text: str, type_name: str) -> int | None:
+def _tick_by_sql(cursor: Connection, text: str, type_name: str) -> int | None:
     """The tick of a value from its text, by SQL; None if it is infinite."""
     to_tick = column_type(type_name).to_tick
     assert to_tick is not None
@@ -171,10 +171,10 @@ def from_tick(value: exp.Expr, type_name: str) -> exp.Expr:
 
 def edge_texts(cursor: Connection, ticks: Sequence[int | float], type_name: str) -> tuple[str, ...]:
     """Each edge as DuckDB writes the value; of the last one the largest value inside, which the type surely has."""
-    known = column_type(type_name)
-    shown = ticks if known.is_float else [*ticks[:-1], int(ticks[-1]) - 1]
-    if known.text_of is not None:
-        return tuple(map(known.text_of, shown))
+    of_type = column_type(type_name)
+    shown = ticks if of_type.is_float else [*ticks[:-1], int(ticks[-1]) - 1]
+    if of_type.text_of is not None:
+        return tuple(map(of_type.text_of, shown))
     value = from_tick(exp.column("tick"), type_name)
     sql = exp.select(text_of(value)).from_("dpsql_ticks").order_by("number").sql(dialect="duckdb")
     cursor.register("dpsql_ticks", {"number": np.arange(len(shown)), "tick": np.array(shown, np.int64)})

@@ -192,21 +192,21 @@ class UnitCounter(DuckDBCounter):
             exp.EQ(this=exp.column(f"key{place}", table="own"), expression=exp.column(name, table="parents"))
             for place, name in enumerate(theirs)
         ]
-        found = exp.select("own.*", exp.column("id", table="parents").as_("up")).from_(numbered.subquery("own"))
-        found = found.join(parents.subquery("parents"), on=exp.and_(*equal))
+        joined = exp.select("own.*", exp.column("id", table="parents").as_("up")).from_(numbered.subquery("own"))
+        joined = joined.join(parents.subquery("parents"), on=exp.and_(*equal))
         shuffled = exp.func("md5", exp.DPipe(this=exp.column("content"), expression=_salt()), dialect="duckdb")
         placed = exp.select("*", exp.Window(this=exp.RowNumber()).as_("id"))
         if link.ordered_by:
-            return self._in_order(link, shuffled, found)
+            return self._in_order(link, shuffled, joined)
         if not link.roles:
-            return placed.select(_in_parent(shuffled).as_("place")).from_(found.subquery("found"))
-        able = exp.select("*", self._able(link).as_("able")).from_(found.subquery("found"))
+            return placed.select(_in_parent(shuffled).as_("place")).from_(joined.subquery("found"))
+        able = exp.select("*", self._able(link).as_("able")).from_(joined.subquery("found"))
         first = exp.EQ(this=_in_parent(shuffled.copy(), "able"), expression=exp.Literal.number(1))
         role = exp.case().when(first, exp.column("able")).else_("0")
         cast = exp.select("*", role.as_("role")).from_(able.subquery("able"))
         return placed.select(_in_parent(shuffled, "role").as_("place")).from_(cast.subquery("cast"))
 
-    def _in_order(self, link: Link, shuffled: exp.Expr, found: exp.Select) -> exp.Select:
+    def _in_order(self, link: Link, shuffled: exp.Expr, joined: exp.Select) -> exp.Select:
         """The rows of a link in order: two that follow each other have the places 1 and 2; see `before` in `core`.
 
         The order is that of codes, so that NULL is last, then of values and of the digest. The digest alone chooses the
@@ -216,7 +216,7 @@ class UnitCounter(DuckDBCounter):
         numbers = exp.select(
             "*", shuffled.as_("drawn"), _in_parent(_ordered(code, exp.column("at"), shuffled.copy())).as_("nth")
         )
-        numbered = numbers.select(_PAIR["all"].copy().as_("whole")).from_(found.subquery("found"))
+        numbered = numbers.select(_PAIR["all"].copy().as_("whole")).from_(joined.subquery("found"))
         chosen = exp.select("*", _PAIR["first"].copy().as_("pick")).from_(numbered.subquery("numbered"))
         placed = exp.select("*", exp.Window(this=exp.RowNumber()).as_("id"))
         for name in ("place", "before"):
@@ -225,15 +225,15 @@ class UnitCounter(DuckDBCounter):
 
     def _able(self, link: Link) -> exp.Expr:
         """The number of the role whose codes a row has, 0 without one; no row has those of two."""
-        names, found = self._unit_row.members[link.child].names, exp.case()
+        names, case = self._unit_row.members[link.child].names, exp.case()
         for number, role in enumerate(link.roles, 1):
             allowed = self._roles[link.child, role.name]
             columns = [exp.column(f"c{names.index(name)}") for name in allowed.clique]
             tuples = [
                 exp.Tuple(expressions=[exp.Literal.number(code) for code in row]) for row in allowed.codes.tolist()
             ]
-            found = found.when(exp.In(this=exp.Tuple(expressions=columns), expressions=tuples), str(number))
-        return found.else_("0")
+            case = case.when(exp.In(this=exp.Tuple(expressions=columns), expressions=tuples), str(number))
+        return case.else_("0")
 
     def _flat(self, rows: Mapping[str, exp.Table]) -> exp.Select:
         """The rows of units: the slots of each beside each other."""
@@ -317,7 +317,7 @@ def _has_role(link: Link, role: Role | None, table: str = "") -> exp.EQ:
 
 def _ordered(*by: exp.Expr) -> exp.Order:
     """Rising, whatever the session's `default_order` is."""
-    return exp.Order(expressions=[exp.Ordered(this=one, desc=False) for one in by])
+    return exp.Order(expressions=[exp.Ordered(this=expression, desc=False) for expression in by])
 
 
 def _salt() -> exp.Expr:
@@ -326,8 +326,8 @@ def _salt() -> exp.Expr:
     return exp.paren(exp.DPipe(this=exp.Literal.string("/"), expression=number))
 
 
-def _equal(one: str, table: str, other: str, of: str) -> exp.EQ:
-    return exp.EQ(this=exp.column(one, table=table), expression=exp.column(other, table=of))
+def _equal(column: str, table: str, other: str, of: str) -> exp.EQ:
+    return exp.EQ(this=exp.column(column, table=table), expression=exp.column(other, table=of))
 
 
 def _nth(table: str, nth: int) -> exp.EQ:
@@ -337,10 +337,10 @@ def _nth(table: str, nth: int) -> exp.EQ:
 def _bin(number: exp.Expr, starts: Sequence[int]) -> exp.Expr:
     """Which bin a number of children is in; no row of the table below is none."""
     whole = exp.func("coalesce", number, exp.Literal.number(0), dialect="duckdb")
-    found = exp.case()
+    case = exp.case()
     for code in range(len(starts) - 1, 0, -1):
-        found = found.when(exp.GTE(this=whole.copy(), expression=exp.Literal.number(starts[code])), str(code))
-    return found.else_("0")
+        case = case.when(exp.GTE(this=whole.copy(), expression=exp.Literal.number(starts[code])), str(code))
+    return case.else_("0")
 
 
 def _code(code: exp.Expr, slot: str, attribute: Attribute) -> exp.Expr:

@@ -85,9 +85,9 @@ class Bound:
     def apply(self, source: Source, columns: tuple[str, ...]) -> exp.Select:
         """Those columns of the rows that count."""
         unit, content, place = (unused(source, name) for name in ("dpsql_unit", "dpsql_content", "dpsql_place"))
-        known = self.known(source, columns, unit, content)
+        with_units = self.columns_of(source, columns, unit, content)
         alike = exp.Window(this=exp.RowNumber(), partition_by=[exp.column(unit), exp.column(content)])
-        placed = exp.select("*", exp.alias_(alike, place)).from_(known.subquery("known"))
+        placed = exp.select("*", exp.alias_(alike, place)).from_(with_units.subquery("known"))
         salted = _joined(exp.column(content), exp.Literal.string("/"), _text(exp.column(place)))
         order = exp.Order(expressions=[exp.Ordered(this=exp.func("md5", salted, dialect="duckdb"))])
         number = exp.Window(this=exp.RowNumber(), partition_by=[exp.column(unit)], order=order)
@@ -102,14 +102,14 @@ class Bound:
             return exp.LTE(this=number, expression=most)
         return exp.Between(this=number, low=exp.Literal.number(1), high=most)
 
-    def known(self, source: Source, columns: tuple[str, ...], unit: str, content: str) -> exp.Select:
+    def columns_of(self, source: Source, columns: tuple[str, ...], unit: str, content: str) -> exp.Select:
         """Those columns of the rows that have a unit, with what tells the unit and what the row holds."""
-        known = exp.select(
+        with_units = exp.select(
             *(exp.column(name, quoted=True) for name in columns),
             exp.alias_(self.key(), unit),
             exp.alias_(content_of(source, self.secret), content),
         ).from_(source.table())
-        return known.where(exp.Not(this=exp.Is(this=self.key(), expression=exp.null())))
+        return with_units.where(exp.Not(this=exp.Is(this=self.key(), expression=exp.null())))
 
 
 def content_of(source: Source, secret: exp.Expr) -> exp.Expr:

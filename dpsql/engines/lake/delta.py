@@ -70,9 +70,9 @@ class DeltaEngine(LakeEngine):
         fields = json.loads(table.schema().to_json())["fields"]
         partitions = list(table.metadata().partition_columns)
         paths, files = _files(table, log, partitions)
-        found = schemas(self._cursor, list(files)) if files else []
-        mapped = _mapped(table, fields, found)
-        union = not check_alike(found)
+        schemas_of_files = schemas(self._cursor, list(files)) if files else []
+        mapped = _mapped(table, fields, schemas_of_files)
+        union = not check_alike(schemas_of_files)
         inside = {fold(c.name): c for c in columns_of(self._cursor, list(files), union=union)} if files else {}
         columns, constants, names = [], [], {}
         for field in fields:
@@ -177,7 +177,9 @@ def _check_features(table: Any) -> None:
         )
 
 
-def _mapped(table: Any, fields: Sequence[Mapping[str, Any]], found: Sequence[Sequence[Field]]) -> dict[str, str]:
+def _mapped(
+    table: Any, fields: Sequence[Mapping[str, Any]], schemas_of_files: Sequence[Sequence[Field]]
+) -> dict[str, str]:
     """Of each column its name in the files, where the log maps columns to names or to numbers; else nothing.
 
     Where it maps to numbers, the files must have the names that belong to them as well.
@@ -190,16 +192,16 @@ def _mapped(table: Any, fields: Sequence[Mapping[str, Any]], found: Sequence[Seq
         return {}
     if not hasattr(table, "deletion_vectors"):
         raise InvalidArgument("the Delta table maps its columns, which this deltalake cannot read: install a newer one")
-    told = {field["name"]: field.get("metadata", {}) for field in fields}
-    names = {name: how.get("delta.columnMapping.physicalName") for name, how in told.items()}
-    numbers = {name: how.get("delta.columnMapping.id") for name, how in told.items()}
+    metadata = {field["name"]: field.get("metadata", {}) for field in fields}
+    names = {name: how.get("delta.columnMapping.physicalName") for name, how in metadata.items()}
+    numbers = {name: how.get("delta.columnMapping.id") for name, how in metadata.items()}
     if mode not in ("name", "id") or None in names.values() or None in numbers.values():
         raise InvalidArgument(
             f"the Delta table maps its columns by {mode!r} in a way that is not understood: {_REWRITTEN}"
         )
     if mode == "id":
         wanted = {fold(str(names[name])): numbers[name] for name in names}
-        for field in (field for schema in found for field in schema):
+        for field in (field for schema in schemas_of_files for field in schema):
             if (fold(field.name) in wanted or field.number in wanted.values()) and (
                 wanted.get(fold(field.name)) != field.number
             ):
@@ -215,17 +217,17 @@ def _files(table: Any, log: _Log, partitions: list[str]) -> tuple[dict[str, str]
     inside = [unquote(path) for path in actions.column("path").to_pylist()]
     values = {name: actions.column(f"partition.{name}").to_pylist() for name in partitions}
     paths: dict[str, str] = {}
-    found: dict[str, Constants] = {}
+    constants: dict[str, Constants] = {}
     for number, path in sorted(enumerate(inside), key=lambda pair: pair[1]):
         paths[str(log.folder / path.removeprefix("file://"))] = log.path(path)
-        found[log.path(path)] = {
+        constants[log.path(path)] = {
             name: None if listed[number] is None else str(listed[number]) for name, listed in values.items()
         }
-    if len(found) < len(inside):
+    if len(constants) < len(inside):
         raise InvalidArgument(
             "the log of the Delta table names a file twice: write the table anew, and register it again"
         )
-    return paths, found
+    return paths, constants
 
 
 def _type(field: Mapping[str, Any]) -> str:

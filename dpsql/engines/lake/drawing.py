@@ -55,8 +55,8 @@ def sample_query(rows: Source, target: str, share: float, secret: str, by: str |
         content, number = unused(rows, "dpsql_content"), unused(rows, "dpsql_number")
         digest = content_of(rows, exp.maybe_parse(secret, dialect="duckdb")).sql(dialect="duckdb")
         alike = ", ".join([content, *(quote(column.name) for column in rows.columns if not _is_told(column))])
-        known = f"SELECT {listed}, {digest} AS {content} FROM {table}{where}"  # noqa: S608
-        placed = f"SELECT *, row_number() OVER (PARTITION BY {alike}) AS {number} FROM ({known})"  # noqa: S608
+        with_digests = f"SELECT {listed}, {digest} AS {content} FROM {table}{where}"  # noqa: S608
+        placed = f"SELECT *, row_number() OVER (PARTITION BY {alike}) AS {number} FROM ({with_digests})"  # noqa: S608
         chosen = f"concat('alike ', {content}, '/', {number})"
         return f"SELECT {listed} FROM ({placed}) WHERE {small(chosen)}"  # noqa: S608
 

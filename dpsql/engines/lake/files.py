@@ -121,7 +121,7 @@ def without_rows(cursor: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> set
 
 def _fields(listed: Sequence[Sequence[str]]) -> tuple[Field, ...]:
     """The top-level columns of a schema that is listed depth first, each with how many children it has."""
-    found, place = [], 1
+    fields, place = [], 1
     for _ in range(int(listed[0][2])):
         first, open_ends = place, 1
         while open_ends:
@@ -130,11 +130,11 @@ def _fields(listed: Sequence[Sequence[str]]) -> tuple[Field, ...]:
         name, kind, _, number, logical = listed[first]
         nested = tuple(tuple(part[:3]) for part in listed[first + 1 : place])
         shape = (kind, logical, *nested) if nested else (kind,)
-        found.append(Field(name, None if number == "-1" else int(number), shape))
-    return tuple(found)
+        fields.append(Field(name, None if number == "-1" else int(number), shape))
+    return tuple(fields)
 
 
-def check_alike(found: Sequence[Sequence[Field]]) -> bool:
+def check_alike(schemas_of_files: Sequence[Sequence[Field]]) -> bool:
     """Refuse files in which one column has several types: DuckDB would cast one, and a cast may fail on a value.
 
     Returns:
@@ -144,14 +144,14 @@ def check_alike(found: Sequence[Sequence[Field]]) -> bool:
         InvalidArgument: there is such a column.
     """
     types: dict[str, tuple[object, ...]] = {}
-    for fields in found:
+    for fields in schemas_of_files:
         for field in fields:
             if types.setdefault(fold(field.name), field.shape) != field.shape:
                 raise InvalidArgument(
                     f"column {field.name!r} has other types in some of the files: write them anew with one type, or "
                     "register those of each type under a name of their own"
                 )
-    return len({frozenset(fold(field.name) for field in fields) for fields in found}) <= 1
+    return len({frozenset(fold(field.name) for field in fields) for fields in schemas_of_files}) <= 1
 
 
 def hive_values(path: str) -> Mapping[str, str | None]:

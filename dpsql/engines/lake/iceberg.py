@@ -156,7 +156,7 @@ def _spelled(kind: Any, name: str) -> str:
 
 
 def _check_files(
-    found: Sequence[Sequence[Field]], columns: Sequence[Column], ids: Mapping[str, int], partitions: set[int]
+    schemas_of_files: Sequence[Sequence[Field]], columns: Sequence[Column], ids: Mapping[str, int], partitions: set[int]
 ) -> None:
     """Refuse files whose columns cannot be read as the table's without a cast that may fail.
 
@@ -164,7 +164,7 @@ def _check_files(
         InvalidArgument: says what the owner does.
     """
     nested: dict[int, tuple[object, ...]] = {}
-    for fields in found:
+    for fields in schemas_of_files:
         there = {field.number: field for field in fields}
         if None in there:
             raise InvalidArgument("a file was imported, its columns have no field ids: rewrite the data files first")

@@ -63,7 +63,7 @@ def files_of_snapshot(cursor: duckdb.DuckDBPyConnection, table: Any, snapshot: i
 
 def _entries(table: Any, snapshot: int) -> list[File]:
     """What the manifests of a snapshot list, without what they say was removed."""
-    found = []
+    listed = []
     for manifest in table.snapshot_by_id(snapshot).manifests(table.io):
         entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
         vectors = _vectors(table, manifest) if int(manifest.content) else [(None, None, None)] * len(entries)
@@ -74,9 +74,9 @@ def _entries(table: Any, snapshot: int) -> list[File]:
             number, form = entry.sequence_number or 0, getattr(file.file_format, "value", file.file_format)
             values = tuple(_equal(file.partition[place]) for place in range(len(file.partition)))
             partition = (int(manifest.partition_spec_id), values)
-            said = (file.file_path, number, int(file.content), str(form).upper(), file.record_count, partition)
-            found.append(File(*said, *vector))
-    return found
+            fields = (file.file_path, number, int(file.content), str(form).upper(), file.record_count, partition)
+            listed.append(File(*fields, *vector))
+    return listed
 
 
 def _vectors(table: Any, manifest: Any) -> list[tuple[Any, ...]]:
@@ -122,7 +122,7 @@ def _places(
     data: Mapping[str, File],
 ) -> dict[str, Places]:
     """The places of deleted rows of each data file that has some, in order."""
-    found: dict[str, list[Places]] = defaultdict(list)
+    places_by_path: dict[str, list[Places]] = defaultdict(list)
     ends, folder = {path.rpartition("/")[2] for path in data}, f"{one_spelling(here(table.location())).rstrip('/')}/"
     oldest = min((file.newness for file in data.values()), default=0)
     live = [file for file in deletes if data and file.newness >= oldest]  # others are of files that are gone
@@ -135,15 +135,15 @@ def _places(
     rows = lengths(cursor, sorted(addresses.values())) if addresses else {}
     for path, delete in named:
         if path in meant and data[path].newness <= delete.newness:
-            found[path].append(of_vector(table.io, delete, rows.get(addresses[path], 0)))
+            places_by_path[path].append(of_vector(table.io, delete, rows.get(addresses[path], 0)))
     for delete in live:
         if delete.format == "PUFFIN" or (delete.of and not _is_there(_normal(delete.of), data, ends, folder)):
             continue
         for address, places in of_file(cursor, table.io, delete).items():
             path = _normal(address)
             if _is_there(path, data, ends, folder) and data[path].newness <= delete.newness:
-                found[path].append(places)
-    return {path: np.unique(np.concatenate(places)) for path, places in found.items() if sum(map(len, places))}
+                places_by_path[path].append(places)
+    return {path: np.unique(np.concatenate(places)) for path, places in places_by_path.items() if sum(map(len, places))}
 
 
 def _is_there(path: str, data: Mapping[str, File], ends: Collection[str], folder: str) -> bool:

@@ -52,14 +52,14 @@ def _identities(file: PinnedFile) -> list[str]:
         return [*(f"path {path}" for path in spellings(file.path)), *footer]
     if not file.path.startswith("/"):
         return [f"path {file.path}"]
-    found = [f"path {os.path.realpath(file.path)}", *_node(file.path)]
+    identities = [f"path {os.path.realpath(file.path)}", *_node(file.path)]
     if len(file.footer) == _DIGITS:
-        return [*found, f"{_BYTES}{file.size} {file.footer}"]
+        return [*identities, f"{_BYTES}{file.size} {file.footer}"]
     try:
         now = pinned(file.path)
     except NotParquet:
-        return found
-    return [*found, f"{_BYTES}{now.size} {now.footer}"]
+        return identities
+    return [*identities, f"{_BYTES}{now.size} {now.footer}"]
 
 
 def table_in(folder: str) -> str:

@@ -54,15 +54,15 @@ class ParquetEngine(LakeEngine):
 
     def _paths(self, patterns: list[str]) -> list[str]:
         """The files that the patterns name now, in order, each once."""
-        found: dict[str, None] = {}
+        paths_seen: dict[str, None] = {}
         for pattern in patterns:
             paths = listed(self._cursor, pattern) if is_in_bucket(pattern) else self._listed(pattern)
             if not paths:
                 raise InvalidArgument(f"files is {pattern!r}: there is no such file")
-            found |= dict.fromkeys(paths)
-        check_paths(found)
-        check_once(list(found), "files")
-        return list(found)
+            paths_seen |= dict.fromkeys(paths)
+        check_paths(paths_seen)
+        check_once(list(paths_seen), "files")
+        return list(paths_seen)
 
     def _listed(self, pattern: str) -> list[str]:
         """The files of this machine that a pattern names."""

@@ -32,10 +32,10 @@ class BucketRefused(CountingRefused):
 
     def __init__(self, status: int) -> None:
         self.status = status
-        said = f"gave the error {status} instead of files" if status else "did not answer"
+        problem = f"gave the error {status} instead of files" if status else "did not answer"
         mended = _MENDED.get(status, "see that the secret's ENDPOINT is right and that it can be reached")
         super().__init__(
-            f"the bucket {said}: {mended}. A charge that was made is "
+            f"the bucket {problem}: {mended}. A charge that was made is "
             "kept, and the same call goes on with it, three times at most before it has a new answer"
         )
 

@@ -70,15 +70,15 @@ def decoded(data: bytes, rows: int) -> Places:
     source = _Bytes(data)
     if source.number(4) != _MAGIC:
         raise ValueError("it is of another kind")
-    found: list[Places] = []
+    parts: list[Places] = []
     last = -1
     for _ in range(source.number(8)):
         key = source.number(4)
         if key <= last or key > rows >> 32:
             raise ValueError("its bitmaps are not in order, or above the rows")
         last = key
-        found += _of_bitmap(source, key << 32, rows)
-    places = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+        parts += _of_bitmap(source, key << 32, rows)
+    places = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
     if len(places) and (places[-1] >= rows or (np.diff(places) <= 0).any()):
         raise ValueError("its places are not in order, or above the rows")
     return places

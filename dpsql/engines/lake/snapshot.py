@@ -113,16 +113,16 @@ def registered(
     """
     _check_identity(reading, identity)
     check_once(list(files), "files" if "files" in relation else "relation")
-    found = _pinned(cursor, files)
+    pinned = _pinned(cursor, files)
     names = [column.name for column in reading.columns]
     pin = {
         **replace(reading, empty=not files).pinned(),
         "columns": names,
-        "digest": digest_of(found),
+        "digest": digest_of(pinned),
         "snapshot": version,
         "holds": [] if folder is None else [table_in(folder)],
     }
-    return Registered(reading.columns, address, relation, pin, identity, found, public)
+    return Registered(reading.columns, address, relation, pin, identity, pinned, public)
 
 
 def _check_identity(reading: Reading, identity: tuple[str, ...]) -> None:

@@ -94,16 +94,16 @@ def chosen_names(names: Sequence[str], version: int | None) -> list[str]:
     >>> chosen_names([f"{zeros}{n}.json" for n in (1, 2, 3)] + [f"{zeros}1.checkpoint.parquet", "_last_checkpoint"], 2)
     ['00000000000000000001.json', '00000000000000000002.json', '00000000000000000001.checkpoint.parquet']
     """
-    found = [(name, match) for name in names if (match := _OF_LOG.fullmatch(name))]
-    found = [(name, match) for name, match in found if version is None or int(match["version"]) <= version]
+    matches = [(name, match) for name in names if (match := _OF_LOG.fullmatch(name))]
+    matches = [(name, match) for name, match in matches if version is None or int(match["version"]) <= version]
     parts: dict[tuple[int, int], int] = {}
-    for _, match in found:
+    for _, match in matches:
         if match["part"] is not None:
             several = _PARTS.fullmatch(match["part"])
             key = (int(match["version"]), int(several["parts"]) if several else 1)
             parts[key] = parts.get(key, 0) + 1
     first = max((number for (number, wanted), there in parts.items() if there >= wanted), default=0)
-    return [name for name, match in found if int(match["version"]) >= first]
+    return [name for name, match in matches if int(match["version"]) >= first]
 
 
 class HostIO:

@@ -134,21 +134,21 @@ def find_relation(session: PostgresSession, text: str) -> Relation:
         UnknownName: there is none, or its user may read no column of it.
         NotCounted: it is no table, a policy hides rows of it, or the server is too old or of another encoding.
     """
-    version, encoding, has_temporary, database, place, told = session.rows(_SERVER)[0]
+    version, encoding, has_temporary, database, place, control_values = session.rows(_SERVER)[0]
     if version < OLDEST:
         raise NotCounted(f"this is Postgres {version // 10_000}: dpsql reads tables of Postgres 15 and newer")
     if encoding != "UTF8":
         raise NotCounted(f"the database {database!r} is in {encoding}: dpsql reads databases in UTF8")
-    if not told:
+    if not control_values:
         raise NotCounted(
             "the user may not call pg_control_system(), which tells servers apart, so that rows have one budget: GRANT "
             "EXECUTE ON FUNCTION pg_control_system() TO that user"
         )
     cluster = str(session.rows(_CLUSTER)[0][0])
-    found = _looked_up(session, text if "." in text else f"public.{text}")
-    if not found:
+    rows = _looked_up(session, text if "." in text else f"public.{text}")
+    if not rows:
         raise UnknownName(f"there is no table {text!r} in the database {database!r}: give relation := 'schema.table'")
-    oid, schema, name, kind, hidden, whole = found[0]
+    oid, schema, name, kind, hidden, whole = rows[0]
     if kind not in _TABLES:
         raise NotCounted(f"{text!r} is {_KINDS.get(kind, 'no table')}")
     if hidden:
@@ -157,7 +157,7 @@ def find_relation(session: PostgresSession, text: str) -> Relation:
     if not columns:
         raise UnknownName(f"the user may read no column of {text!r}: GRANT SELECT ON {text} TO that user")
     filled = {column.name for column in columns if not column.nullable}
-    keys = [(tuple(_listed(one)), primary) for one, primary in session.rows(_UNIQUE, [oid])]
+    keys = [(tuple(_listed(listed)), primary) for listed, primary in session.rows(_UNIQUE, [oid])]
     keys = [(names, primary) for names, primary in keys if names and filled.issuperset(names)]
     unique, primary = tuple(names for names, _ in keys), any(primary for _, primary in keys)
     holds, within = _family(session, oid, text, f"postgres {cluster}/{place}")
@@ -206,4 +206,4 @@ def _columns_of(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Column, ...], di
 
 
 def _listed(text: str) -> list[str]:
-    return [str(one) for one in json.loads(text)]
+    return [str(column) for column in json.loads(text)]

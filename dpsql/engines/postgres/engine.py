@@ -62,13 +62,13 @@ class PostgresEngine(OnServer[PostgresSession]):
         finally:
             self._sessions.end(session)
         identity = _identity_of(relation, given.get("identity"))
-        said = {key: given[key] for key in ("environment", "secret") if given.get(key)}
+        words = {key: given[key] for key in ("environment", "secret") if given.get(key)}
         there = {"cluster": relation.cluster, "database": relation.database}
         pin = there | {"number": relation.number, "holds": list(relation.holds)}
         return Registered(
             columns=relation.columns,
             address="/".join([*there.values(), relation.text]),
-            relation=said | {"relation": relation.text},
+            relation=words | {"relation": relation.text},
             pin=pin,
             within=relation.within,
             identity=identity,
@@ -79,7 +79,7 @@ class PostgresEngine(OnServer[PostgresSession]):
         """See `ExternalEngine.check`: the server answers, and the table is as it was."""
         session = self._connected(_relation_of(source))
         try:
-            _found(session, source)
+            _current_relation(session, source)
         finally:
             self._sessions.end(session)
 
@@ -96,8 +96,8 @@ class PostgresEngine(OnServer[PostgresSession]):
     def check_sums(self, query: LinearQuery) -> None:
         """See `ExternalEngine.check_sums`."""
         for moment in query.moments.values():
-            for one in moment.moments if isinstance(moment, Choice) else (moment,):
-                check_steps(query.domain, one)
+            for part in moment.moments if isinstance(moment, Choice) else (moment,):
+                check_steps(query.domain, part)
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
@@ -113,11 +113,11 @@ class PostgresEngine(OnServer[PostgresSession]):
         """See `Engine.counter`."""
         session = self._connected(_relation_of(source))
         try:
-            relation = _found(session, source)
+            relation = _current_relation(session, source)
             if not once and len(domain) and relation.has_temporary:
                 make_cuboid(session, domain)
             session.begin(relation.table(), may_lock=relation.whole)
-            relation = _found(session, source)  # which others cannot change any more
+            relation = _current_relation(session, source)  # which others cannot change any more
             chosen = None if bound is None else self._bound(bound, relation, source)
             return PostgresCounter(session, relation, domain, chosen, self._cursor, once=once, before=before)
         except BaseException:
@@ -163,14 +163,14 @@ def _identity_of(relation: Relation, given: str | list[str] | None) -> tuple[str
     for names in relation.unique:
         if {*names} == wanted:
             return names
-    known = "; ".join(", ".join(names) for names in relation.unique) or "none"
+    candidates = "; ".join(", ".join(names) for names in relation.unique) or "none"
     raise InvalidArgument(
         f"identity is {given!r}: these are not the columns of a primary key or of a UNIQUE constraint, NOT NULL, of "
-        f"{relation.text}; there are: {known}"
+        f"{relation.text}; there are: {candidates}"
     )
 
 
-def _found(session: PostgresSession, source: Source) -> Relation:
+def _current_relation(session: PostgresSession, source: Source) -> Relation:
     """The table of a source as it is now.
 
     Raises:
@@ -179,13 +179,13 @@ def _found(session: PostgresSession, source: Source) -> Relation:
         TableChanged: a column is missing, or of another type; columns that were added do not matter.
     """
     assert source.place is not None
-    said, pinned = source.place.relation, source.place.pinned
+    words, pinned = source.place.relation, source.place.pinned
     try:
-        relation = find_relation(session, said["relation"])
+        relation = find_relation(session, words["relation"])
     except UnknownName:
         raise TableChanged(POSTGRES.label) from None
     if (relation.cluster, relation.database) != (pinned["cluster"], pinned["database"]):
-        raise OtherPlace(named_in(said), "server or database")
+        raise OtherPlace(named_in(words), "server or database")
     if relation.number != pinned.get("number") or not {*relation.holds} <= {*pinned["holds"]}:
         raise OtherTable
     if not has_columns(source, relation.columns):

@@ -92,10 +92,10 @@ def check_steps(domain: Domain, moment: Moment | Product) -> None:
     Raises:
         CannotSum: it could.
     """
-    for one in (moment,) if isinstance(moment, Moment) else (moment.first, moment.second):
-        attribute = domain.by_name[one.column]
+    for part in (moment,) if isinstance(moment, Moment) else (moment.first, moment.second):
+        attribute = domain.by_name[part.column]
         native = Native(types.FLOAT if attribute.is_float else types.WHOLE, attribute.type)
-        number_of(attribute, native, one.formula, one.multiplier, exp.Literal.string)
+        number_of(attribute, native, part.formula, part.multiplier, exp.Literal.string)
 
 
 def clamped(number: exp.Expr, low: int, high: int) -> exp.Expr:
@@ -158,19 +158,19 @@ class _Writer:
             return _checked(_constant(formula.constant), self._name)
         if operation == "case":
             return self._case(parts)
-        found = [self.number(part) for part in parts]
+        numbers = [self.number(part) for part in parts]
         if operation in _BINARY:
-            joined = found[0]
-            for other in found[1:]:
+            joined = numbers[0]
+            for other in numbers[1:]:
                 joined = _joined(operation, joined, other, self._name)
             return joined
         if operation in _MANY:
             function = {"least": exp.Least, "greatest": exp.Greatest, "coalesce": exp.Coalesce}[operation]
-            sql = function(this=found[0].sql, expressions=[one.sql for one in found[1:]])
-            return self._of(sql, found)
+            sql = function(this=numbers[0].sql, expressions=[operand.sql for operand in numbers[1:]])
+            return self._of(sql, numbers)
         if operation == "round":
-            return self._round(found[0], int(formula.constant))
-        return self._unary(operation, found[0])
+            return self._round(numbers[0], int(formula.constant))
+        return self._unary(operation, numbers[0])
 
     def _column(self) -> _Number:
         """The value in double precision: Postgres makes one of it where it is multiplied by one."""
@@ -206,9 +206,9 @@ class _Writer:
         holds = [self._condition(part) for part in parts[:-1:2]]
         pairs = zip(holds, values[:-1], strict=True)
         ifs = [exp.If(this=sql, true=value.sql) for (sql, _), value in pairs]
-        found = self._of(exp.Case(ifs=ifs, default=values[-1].sql), values)
-        nodes = found.nodes + sum(count for _, count in holds)
-        return _checked(_Number(found.sql, found.least, found.most, nodes), self._name)
+        case = self._of(exp.Case(ifs=ifs, default=values[-1].sql), values)
+        nodes = case.nodes + sum(count for _, count in holds)
+        return _checked(_Number(case.sql, case.least, case.most, nodes), self._name)
 
     def _of(self, sql: exp.Expr, parts: list[_Number]) -> _Number:
         """What is one of some numbers, with a sign."""
@@ -217,11 +217,11 @@ class _Writer:
 
     def _compared(self, formula: Formula) -> _Number:
         """A number that is compared only: of a float itself, though it may be next to 0."""
-        found = self.number(formula)
+        number = self.number(formula)
         return (
-            replace(found, sql=column_of(self._name))
+            replace(number, sql=column_of(self._name))
             if formula == COLUMN and self._native.kind == types.FLOAT
-            else found
+            else number
         )
 
     def _condition(self, formula: Formula) -> tuple[exp.Expr, int]:
@@ -236,11 +236,11 @@ class _Writer:
         if operation == "is null":
             part = self.number(parts[0])
             return exp.Paren(this=exp.Is(this=part.sql, expression=exp.null())), part.nodes
-        found = [self._condition(part) for part in parts]
-        nodes = sum(count for _, count in found)
+        conditions = [self._condition(part) for part in parts]
+        nodes = sum(count for _, count in conditions)
         if operation == "not":
-            return exp.Paren(this=exp.Not(this=found[0][0])), nodes
-        joined = found[0][0]
-        for other, _ in found[1:]:
+            return exp.Paren(this=exp.Not(this=conditions[0][0])), nodes
+        joined = conditions[0][0]
+        for other, _ in conditions[1:]:
             joined = _CONNECT[operation](this=joined, expression=other)
         return exp.Paren(this=joined), nodes

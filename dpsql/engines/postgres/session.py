@@ -68,13 +68,13 @@ class PostgresSession(Session):
         """See `Session.count`; in the transaction."""
         self._control(_SAVE)
         try:
-            found = super().count(query, parameters)
+            answer = super().count(query, parameters)
         except BaseException:
             with suppress(CountingFailed):
                 self._control(_BACK)
             raise
         self._control(_RELEASE)
-        return found
+        return answer
 
     def interrupt(self) -> None:
         """See `Session.interrupt`."""

@@ -85,6 +85,6 @@ def _bytes(identity: Sequence[str]) -> exp.Expr:
 
 def unused(taken: Sequence[str], name: str) -> str:
     """A name that no column has."""
-    while name in {fold(one) for one in taken}:
+    while name in {fold(column) for column in taken}:
         name = f"_{name}"
     return name

@@ -30,10 +30,10 @@ def named_in(given: Mapping[str, Any]) -> str:
     >>> named_in({"environment": "BANK_PG"})
     "environment := 'BANK_PG'"
     """
-    (found,) = [f"{key} := {given[key]!r}" for key in ("environment", "secret") if given.get(key)] or [
+    (words,) = [f"{key} := {given[key]!r}" for key in ("environment", "secret") if given.get(key)] or [
         "PGHOST, PGUSER …"
     ]
-    return found
+    return words
 
 
 def words_of(cursor: Cursor, given: Mapping[str, Any]) -> str:
@@ -76,14 +76,14 @@ def without_quotes(words: str) -> str:
 def _of_secret(cursor: Cursor, name: str) -> str:
     """The words of one of DuckDB's secrets, which it shows to a process that was started so."""
     try:
-        found = cursor.execute(_SECRET, [name.lower()]).fetchall()
+        secrets = cursor.execute(_SECRET, [name.lower()]).fetchall()
     except EngineError:
         raise InvalidArgument(
             f"secret is {name!r}: DuckDB shows no secret to dpsql unless it was opened with the option "
             "allow_unredacted_secrets = true; or give environment := '…', the name of a variable that holds "
             "postgresql://…"
         ) from None
-    parts = _PARTS.match(found[0][0].partition(_KEPT)[2]) if found else None
+    parts = _PARTS.match(secrets[0][0].partition(_KEPT)[2]) if secrets else None
     if parts is None:
         raise InvalidArgument(
             f"secret is {name!r}: there is no such secret of type postgres. CREATE SECRET {name} (TYPE postgres, HOST "

@@ -52,7 +52,7 @@ def marginals_of(table: Any, sizes: Mapping[int, int], rows: int, *, are_counts:
         raise WrongCounts
     order = np.argsort(marginal, kind="stable")
     bounds = np.searchsorted(marginal[order], [[number, number + 1] for number in sizes])
-    found = {}
+    marginals = {}
     for (number, size), (start, end) in zip(sizes.items(), bounds.tolist(), strict=True):
         places = order[start:end]
         cells, counts = cell[places], count[places]
@@ -60,8 +60,8 @@ def marginals_of(table: Any, sizes: Mapping[int, int], rows: int, *, are_counts:
             raise WrongCounts
         if are_counts and ((counts <= 0).any() or sum(counts.tolist()) != rows):
             raise WrongCounts
-        found[number] = cells[cells >= 0], counts[cells >= 0]
-    return found
+        marginals[number] = cells[cells >= 0], counts[cells >= 0]
+    return marginals
 
 
 def decoded(value: bytes) -> str | None:

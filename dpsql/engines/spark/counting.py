@@ -48,21 +48,21 @@ class SparkCounter(ABC):
     ) -> None:
         self._session, self._domain, self._still, self._before = session, domain, still, before
         self._expected: dict[Clique, None] = {}
-        self._known: dict[Clique, Cells] = {}
+        self._counted: dict[Clique, Cells] = {}
         self._rows_seen: int | None = None
 
     def expect(self, cliques: Sequence[Clique]) -> None:
         """See `CountsTogether.expect`."""
-        self._expected |= dict.fromkeys(clique for clique in cliques if clique and clique not in self._known)
+        self._expected |= dict.fromkeys(clique for clique in cliques if clique and clique not in self._counted)
 
     def marginal(self, clique: Clique) -> Marginal:
         """See `Counter.marginal`."""
         if not clique:
             return Marginal((), 1, np.zeros(1, np.int64), np.array([self._every_row()], np.int64))
         self._domain.check_countable(clique)
-        if clique not in self._known:
+        if clique not in self._counted:
             self._count(self._together(clique))
-        return Marginal(clique, self._domain.size(clique), *self._known[clique])
+        return Marginal(clique, self._domain.size(clique), *self._counted[clique])
 
     def presence(self, clique: Clique) -> Presence:
         """See `Counter.presence`; not by a way to count that chooses no rows of units."""
@@ -96,7 +96,7 @@ class SparkCounter(ABC):
 
     def close(self) -> None:
         """See `TableCounter.close`."""
-        self._known.clear()
+        self._counted.clear()
         self._session.close()
 
     # --- what a way to count does -------------------------------------------------------------------------------------
@@ -120,9 +120,9 @@ class SparkCounter(ABC):
         if self._before is not None:
             before, self._before = self._before, None
             before()
-        found = self._session.run(work)
+        answer = self._session.run(work)
         self._still()
-        return found
+        return answer
 
     def _every_row(self) -> int:
         if self._rows_seen is None:
@@ -146,10 +146,10 @@ class SparkCounter(ABC):
         rows = self._every_row()
         used = self._only([name for clique in cliques for name in clique])
         table = self._fetch(lambda: self._marginals(used, cliques))
-        found = marginals_of(table, {n: self._domain.size(clique) for n, clique in enumerate(cliques)}, rows)
-        if sum(len(cells) for cells, _ in self._known.values()) > _MOST_KEPT:
-            self._known.clear()
-        self._known |= {cliques[number]: cells for number, cells in found.items()}
+        marginals = marginals_of(table, {n: self._domain.size(clique) for n, clique in enumerate(cliques)}, rows)
+        if sum(len(cells) for cells, _ in self._counted.values()) > _MOST_KEPT:
+            self._counted.clear()
+        self._counted |= {cliques[number]: cells for number, cells in marginals.items()}
 
     def _only(self, names: Sequence[str]) -> Domain:
         """The domain of those columns."""

@@ -81,9 +81,9 @@ class SparkEngine(OnServer[Session], ABC):
             address = identity_of(session, relation)
         finally:
             self._sessions.end(session)
-        said = {key: given[key] for key in _SAID if given.get(key)}
+        settings = {key: given[key] for key in _SAID if given.get(key)}
         if relation.name:
-            said["relation"] = relation.name
+            settings["relation"] = relation.name
         words = "files of Spark" if snapshot.version is None else f"{relation.kind} snapshot {snapshot.version}"
         pin = {
             "columns": [column.name for column in relation.columns],
@@ -91,11 +91,11 @@ class SparkEngine(OnServer[Session], ABC):
             "address": relation.address,
             "holds": _holds(relation),
         }
-        return Registered(relation.columns, address, said, pin, files=snapshot.files, public=words)
+        return Registered(relation.columns, address, settings, pin, files=snapshot.files, public=words)
 
     def check(self, source: Source) -> None:
         """See `ExternalEngine.check`: the session runs, and the rows are those that were pinned."""
-        session = self._started(_said(source))
+        session = self._started(_relation_words(source))
         try:
             self._check_way(session)
             self._rows(session, source)
@@ -114,7 +114,7 @@ class SparkEngine(OnServer[Session], ABC):
         before: Callable[[], object] | None = None,
     ) -> SparkCounter:
         """See `Engine.counter`."""
-        session = self._started(_said(source))
+        session = self._started(_relation_words(source))
         try:
             relation, rows, still = self._rows(session, source)
             counter = self._counter(session, source, relation, rows, domain, bound, still, before)
@@ -170,7 +170,7 @@ class SparkEngine(OnServer[Session], ABC):
             TableChanged: a column is missing, or of another type; columns that were added do not matter.
         """
         assert source.place is not None
-        relation = _found(session, source)
+        relation = _current_relation(session, source)
         snapshot = Snapshot(source.place.pinned["snapshot"], tuple(pinned_files(self._cursor, source)))
         try:
             rows = rows_of(session, relation, snapshot)
@@ -212,12 +212,14 @@ class SparkTaskEngine(SparkEngine):
         still: Callable[[], object],
         before: Callable[[], object] | None,
     ) -> TaskCounter:
-        known = replace(source, columns=tuple(column for column in source.columns if column.type != UNKNOWN_IN_DUCKDB))
+        readable = replace(
+            source, columns=tuple(column for column in source.columns if column.type != UNKNOWN_IN_DUCKDB)
+        )
         if bound is None:
-            return TaskCounter(session, known, rows, domain, None, "", still, before)
+            return TaskCounter(session, readable, rows, domain, None, "", still, before)
         chosen = Bound(bound.column, bound.type, bound.rows, key_of_tasks())
         key = key_of(self._cursor, bound, relation.address).hex()
-        return TaskCounter(session, known, rows, domain, chosen, key, still, before)
+        return TaskCounter(session, readable, rows, domain, chosen, key, still, before)
 
 
 class SparkSqlEngine(SparkEngine):
@@ -269,19 +271,19 @@ def _holds(relation: Relation) -> list[str]:
     return [table_in(folder)] if relation.has_versions and folder.startswith("/") else []
 
 
-def _said(source: Source) -> Mapping[str, Any]:
+def _relation_words(source: Source) -> Mapping[str, Any]:
     assert source.place is not None
     return source.place.relation
 
 
-def _found(session: Session, source: Source) -> Relation:
+def _current_relation(session: Session, source: Source) -> Relation:
     """The relation of a source as it is now.
 
     Raises:
         TableChanged: it is not there, or it is another one.
     """
     try:
-        relation = find_relation(session, _said(source))
+        relation = find_relation(session, _relation_words(source))
     except (CountingFailed, InvalidArgument, UnknownName) as error:
         if isinstance(error, CountingFailed) and not isinstance(error, TableChanged):
             raise

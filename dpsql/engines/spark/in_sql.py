@@ -63,9 +63,9 @@ class SparkSqlCounter(SparkCounter):
         """See `Counter.values`: texts are those that Spark writes, and DuckDB writes them anew."""
         natives = self._relation.natives
         query = listed_values(column, natives, SPARK, exp.table_(self._view))
-        table = self._fetch(lambda: self._asked(query))
-        found = dict(zip(table.column_names, table.columns, strict=True))
-        return values_of(found, natives[column], SPARK, self._host)
+        table = self._fetch(lambda: self._answer(query))
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        return values_of(columns, natives[column], SPARK, self._host)
 
     def close(self) -> None:
         """See `TableCounter.close`."""
@@ -74,12 +74,12 @@ class SparkSqlCounter(SparkCounter):
         super().close()
 
     def _number(self) -> int:
-        return int(self._asked(every_row(exp.table_(self._view))).column("n")[0].as_py())
+        return int(self._answer(every_row(exp.table_(self._view))).column("n")[0].as_py())
 
     def _marginals(self, domain: Domain, cliques: Sequence[Clique]) -> Any:
         cells = [_pair(number, cell_of(domain, clique, SPARK)) for number, clique in enumerate(cliques)]
         cells.append(_pair(WHOLE, SPARK.whole(-1)))
-        return self._asked(_grouped(cells, self._codes(domain), exp.Count(this=exp.Star())))
+        return self._answer(_grouped(cells, self._codes(domain), exp.Count(this=exp.Star())))
 
     def _adding(self, domain: Domain, clique: Clique, kind: Kind) -> Any:
         adds = kind.adds(domain, self._relation.natives, SPARK)
@@ -87,12 +87,12 @@ class SparkSqlCounter(SparkCounter):
         added = exp.Add(this=SPARK.whole(0), expression=exp.column(STEPS))
         cells = [_pair(0, cell_of(domain, clique, SPARK), added), _pair(WHOLE, SPARK.whole(-1), SPARK.whole(1))]
         codes = self._codes(domain, exp.alias_(adds, STEPS))
-        return self._asked(_grouped(cells, codes, exp.Sum(this=exp.column("steps"))))
+        return self._answer(_grouped(cells, codes, exp.Sum(this=exp.column("steps"))))
 
     def _codes(self, domain: Domain, *more: exp.Expr) -> exp.Expr:
         return codes_of(domain, self._relation.natives, SPARK, exp.table_(self._view), *more).subquery("codes")
 
-    def _asked(self, query: exp.Expr) -> Any:
+    def _answer(self, query: exp.Expr) -> Any:
         """What a statement returns."""
         text = query.sql(dialect="spark").replace("${", "\\u0024{")  # which Spark would replace by a setting
         return arrow_of(self._session.spark.sql(text))

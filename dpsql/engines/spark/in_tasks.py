@@ -80,16 +80,16 @@ class TaskCounter(SparkCounter):
         """See `Counter.values`: of privacy units it is the number of those that have the value."""
         kind = self._source.column(column).type
 
-        def found() -> Any:
+        def fetched() -> Any:
             if self._bound is None:
                 counted = self._mapped([column], listing(column, kind), LISTED).groupBy(VALUE).sum("n")
                 counted = counted.withColumnRenamed("sum(n)", "n")
             else:
-                kept = self._bounded(values(column, kind), f"{VALUE} binary").where(f"{VALUE} IS NOT NULL")
-                counted = kept.select(VALUE, UNIT).distinct().groupBy(VALUE).count().withColumnRenamed("count", "n")
+                bounded = self._bounded(values(column, kind), f"{VALUE} binary").where(f"{VALUE} IS NOT NULL")
+                counted = bounded.select(VALUE, UNIT).distinct().groupBy(VALUE).count().withColumnRenamed("count", "n")
             return arrow_of(counted.where("n >= 2"))
 
-        table = self._fetch(found)
+        table = self._fetch(fetched)
         (counts,) = numbers_of(table, ("n",))
         try:
             found_values = table.column(VALUE).to_pylist()
@@ -103,14 +103,14 @@ class TaskCounter(SparkCounter):
         assert self._bound is not None
         codes, most = Codes(self._source, self._domain), self._bound.rows
 
-        def found() -> Any:
+        def fetched() -> Any:
             cell = f"{codes.cell_text(clique)} AS cell"
             cells = self._bounded(_shown(codes), _schema(codes)).selectExpr(UNIT, cell)
             held = cells.where("cell >= 0").groupBy(UNIT).agg({"cell": "collect_set"})
             listed = held.selectExpr("sort_array(`collect_set(cell)`) AS cells")
             return arrow_of(listed.groupBy("cells").count().withColumnRenamed("count", "n"))
 
-        rows, table = self._every_row(), self._fetch(found)
+        rows, table = self._every_row(), self._fetch(fetched)
         columns = dict(zip(table.column_names, table.columns, strict=True))
         return presence_of(columns, clique, self._domain.size(clique), rows, most)
 
@@ -131,8 +131,8 @@ class TaskCounter(SparkCounter):
         if {*domain} <= {*self._domain}:
             whole = Codes(self._source, self._domain)
             return _counted(self._codes_of_chosen(), counting(whole, cliques, _coded(whole)))
-        kept = self._bounded(stored(codes), _schema(codes))
-        return _counted(kept, counting(codes, cliques, _coded(codes)))
+        bounded = self._bounded(stored(codes), _schema(codes))
+        return _counted(bounded, counting(codes, cliques, _coded(codes)))
 
     def _adding(self, domain: Domain, clique: Clique, kind: Kind) -> Any:
         codes = Codes(self._source, domain)
@@ -140,8 +140,8 @@ class TaskCounter(SparkCounter):
             rows = with_steps(codes, codes.of(BLOCK), kind)
             return _summed(self._mapped(domain.names, summing(codes, clique, rows), COUNTED))
         written = with_steps(codes, stored(codes), kind)
-        kept = self._bounded(written, f"{_schema(codes)}, {STEPS} bigint")
-        return _counted(kept, summing(codes, clique, _coded(codes, STEPS)))
+        bounded = self._bounded(written, f"{_schema(codes)}, {STEPS} bigint")
+        return _counted(bounded, summing(codes, clique, _coded(codes, STEPS)))
 
     def _mapped(self, columns: Sequence[str], statements: Statements, schema: str, key: str = "") -> Any:
         """What tasks make of those columns of the rows."""
@@ -159,9 +159,9 @@ class TaskCounter(SparkCounter):
     def _bounded(self, shown: exp.Select, schema: str) -> Any:
         """What is shown of the rows that count, with their unit."""
         assert self._bound is not None
-        known = [column.name for column in self._source.columns]
+        names = [column.name for column in self._source.columns]
         columns = ", ".join([*([schema] if schema else []), f"{UNIT} binary", f"{DIGEST} string"])
-        marked = self._mapped(known, choosing(self._source, self._bound, shown), columns, self._key)
+        marked = self._mapped(names, choosing(self._source, self._bound, shown), columns, self._key)
         place = f"row_number() OVER (PARTITION BY {UNIT} ORDER BY {DIGEST}) AS {_PLACE}"
         return marked.selectExpr("*", place).where(f"{_PLACE} <= {self._bound.rows}").drop(DIGEST, _PLACE)
 

@@ -28,7 +28,7 @@ from dpsql.errors import DpsqlError, InvalidArgument, UnknownName
 
 _FILES: Final = ("parquet", "orc", "csv", "json", "avro")
 _DETAILS: Final = "# Detailed Table Information"
-_SPECIAL: Final = str.maketrans({one: f"\\{one}" for one in "\\*?[]{}"})
+_SPECIAL: Final = str.maketrans({character: f"\\{character}" for character in "\\*?[]{}"})
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ def find_relation(session: Session, given: Mapping[str, Any]) -> Relation:
 def _table(session: Session, text: str) -> Relation:
     """A table of the session's catalogue."""
     try:
-        found = session.run(lambda: session.spark.catalog.getTable(text))
+        table = session.run(lambda: session.spark.catalog.getTable(text))
     except TableChanged:
         raise UnknownName(
             f"there is no table {text!r} in Spark: give relation := 'catalog.schema.table', as Spark spells it"
         ) from None
-    if found.isTemporary or "VIEW" in (found.tableType or ""):
+    if table.isTemporary or "VIEW" in (table.tableType or ""):
         raise NotCounted(f"{text!r} {IS_A_VIEW}")
-    parts = [part for part in (found.catalog, *(found.namespace or ()), found.name) if part]
+    parts = [part for part in (table.catalog, *(table.namespace or ()), table.name) if part]
     name = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
     described = session.run(lambda: session.spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect())
     facts = _facts([(row[0], row[1]) for row in described])
@@ -218,16 +218,18 @@ def files_of(session: Session, relation: Relation, rows: Any) -> tuple[PinnedFil
             return []
         if session.is_here and all(_path(path).startswith("/") for path in paths):
             return [(path, *_size_and_time(_path(path))) for path in paths]
-        found = session.spark.read.format("binaryFile").load([path.translate(_SPECIAL) for path in paths])
-        return [tuple(row) for row in found.selectExpr("path", "length", "unix_micros(modificationTime)").collect()]
+        binary_files = session.spark.read.format("binaryFile").load([path.translate(_SPECIAL) for path in paths])
+        return [
+            tuple(row) for row in binary_files.selectExpr("path", "length", "unix_micros(modificationTime)").collect()
+        ]
 
     return tuple(PinnedFile(_path(path), size, str(time)) for path, size, time in sorted(session.run(listed)))
 
 
 def _size_and_time(path: str) -> tuple[int, int]:
     """As Spark has them, which counts milliseconds."""
-    found = os.stat(path)  # noqa: PTH116 - of thousands of files
-    return found.st_size, found.st_mtime_ns // 10**6 * 1000
+    status = os.stat(path)  # noqa: PTH116 - of thousands of files
+    return status.st_size, status.st_mtime_ns // 10**6 * 1000
 
 
 def _now(session: Session, relation: Relation) -> Any:

@@ -74,18 +74,18 @@ class Session:
             _silence()
             try:
                 with _starting:
-                    found = _session(words)
+                    running = _session(words)
             except InvalidArgument:
                 raise
             except Exception:
                 raise CannotStart(named_in(given)) from None
-        if found is None:
+        if running is None:
             raise InvalidArgument(
                 "no session of Spark runs in this process: start a SparkSession first, or give environment := '…', the "
                 "name of a variable that holds sc://host:port, spark://host:port or local[4]"
             )
-        self.spark: Final = found
-        self.is_here: Final = not words.startswith(_REMOTE) and hasattr(found, "sparkContext")
+        self.spark: Final = running
+        self.is_here: Final = not words.startswith(_REMOTE) and hasattr(running, "sparkContext")
         """Whether the driver is on this machine, so that its files are those of this machine."""
 
     def run(self, work: Callable[[], T]) -> T:
@@ -100,7 +100,7 @@ class Session:
             try:
                 add_tag(self.spark, self._tag)
                 try:
-                    found = work()
+                    answer = work()
                 finally:
                     with suppress(Exception):
                         remove_tag(self.spark, self._tag)
@@ -112,7 +112,7 @@ class Session:
                 raise self._failure(error) from None
         if self._stopped:
             raise Interrupted
-        return found
+        return answer
 
     def interrupt(self) -> None:
         """End what runs, from any thread."""
@@ -120,10 +120,10 @@ class Session:
         with suppress(Exception), _quiet():
             interrupt_tag(self.spark, self._tag)
 
-    def release(self, kept: Any) -> None:
+    def release(self, frame: Any) -> None:
         """Give back a DataFrame that is kept."""
         with suppress(Exception), _quiet():
-            kept.unpersist()
+            frame.unpersist()
 
     def drop(self, view: str) -> None:
         """Drop a temporary view."""
@@ -162,14 +162,14 @@ def _session(words: str) -> Any:
 
     if words.startswith(_REMOTE):
         return _remote_session(words)
-    found = SparkSession.getActiveSession() or _running()
-    if found is not None and words and _master_of(found) != words:
+    running = SparkSession.getActiveSession() or _running()
+    if running is not None and words and _master_of(running) != words:
         raise InvalidArgument(
             "another session of Spark runs in this process, and a process has one: stop it, or leave environment out "
             "to count in that one"
         )
-    if found is not None or not words:
-        return found
+    if running is not None or not words:
+        return running
     builder = SparkSession.builder.master(words).appName("dpsql")
     for key, value in _OWN.items():
         builder = builder.config(key, value)
@@ -183,10 +183,10 @@ def _remote_session(words: str) -> Any:
     """The session of Spark Connect that some words lead to; `getOrCreate` would return that of other words, too."""
     from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-    known = _remote.get(words)
-    if known is None or known.is_stopped:
-        known = _remote[words] = RemoteSession.builder.remote(words).create()
-    return known
+    session = _remote.get(words)
+    if session is None or session.is_stopped:
+        session = _remote[words] = RemoteSession.builder.remote(words).create()
+    return session
 
 
 def _master_of(session: Any) -> str | None:
@@ -205,9 +205,9 @@ def _running() -> Any:
         from pyspark.sql.connect.session import SparkSession as RemoteSession
 
         # calls of SQL run in threads of DuckDB, in which no session is active
-        found = RemoteSession.getActiveSession() or RemoteSession._default_session  # noqa: SLF001
-        of_variable = any(found is known for known in _remote.values())  # which dpsql opened, and not this process
-        return None if of_variable else found
+        running = RemoteSession.getActiveSession() or RemoteSession._default_session  # noqa: SLF001
+        of_variable = any(running is remote for remote in _remote.values())  # which dpsql opened, and not this process
+        return None if of_variable else running
     return None
 
 

@@ -46,7 +46,7 @@ def key_of_tasks() -> exp.Expr:
 def counting(codes: Codes, cliques: Sequence[Clique], rows: exp.Select) -> Statements:
     """Counts marginals, numbered in order, of rows that are codes already, or are written as codes by `rows`."""
     is_grouped = len(cliques) >= _MANY
-    weight = exp.alias_(exp.Count(this=exp.Star()) if is_grouped else _one(), WEIGHT)
+    weight = exp.alias_(exp.Count(this=exp.Star()) if is_grouped else _bigint_1(), WEIGHT)
     coded = exp.select(*codes.names, weight).from_(rows.subquery("rows"))
     if is_grouped:
         coded = coded.group_by(*codes.names)
@@ -57,7 +57,7 @@ def counting(codes: Codes, cliques: Sequence[Clique], rows: exp.Select) -> State
 
 def summing(codes: Codes, clique: Clique, rows: exp.Select) -> Statements:
     """Sums the steps beside codes, for each cell of a marginal, which is number 0."""
-    coded = exp.select("*", exp.alias_(_one(), WEIGHT)).from_(rows.subquery("rows"))
+    coded = exp.select("*", exp.alias_(_bigint_1(), WEIGHT)).from_(rows.subquery("rows"))
     each = [f"CREATE OR REPLACE TEMP TABLE codes AS {_sql(coded)}"]
     each += [_added(WHOLE, exp.Literal.number(-1), WEIGHT), _added(0, codes.cell(clique), STEPS)]
     return Statements(each, _FIRST, _PACK, _LAST)
@@ -65,11 +65,11 @@ def summing(codes: Codes, clique: Clique, rows: exp.Select) -> Statements:
 
 def listing(column: str, kind: str) -> Statements:
     """The texts of a column with how many rows have each."""
-    found = "SELECT value, sum(n)::BIGINT AS n FROM cells GROUP BY ALL"
+    text = "SELECT value, sum(n)::BIGINT AS n FROM cells GROUP BY ALL"
     counted = values(column, kind).select(exp.alias_(exp.Count(this=exp.Star()), "n"))
-    pack = (f"CREATE OR REPLACE TEMP TABLE packed AS {found}", _PACK[1])
+    pack = (f"CREATE OR REPLACE TEMP TABLE packed AS {text}", _PACK[1])
     each = [f"INSERT INTO cells {_sql(counted.where(_there(column)).group_by(exp.Literal.number(1)))}"]
-    return Statements(each, ("CREATE TEMP TABLE cells (value BLOB, n BIGINT)",), pack, found)
+    return Statements(each, ("CREATE TEMP TABLE cells (value BLOB, n BIGINT)",), pack, text)
 
 
 def choosing(source: Source, bound: Bound, shown: exp.Select) -> Statements:
@@ -85,8 +85,11 @@ def choosing(source: Source, bound: Bound, shown: exp.Select) -> Statements:
 def stored(codes: Codes) -> exp.Select:
     """The codes of a block in a type that Spark has, too."""
     written = codes.of(BLOCK)
-    kept = [exp.alias_(exp.cast(one.this, "INTEGER", dialect="duckdb"), one.alias) for one in written.expressions]
-    written.set("expressions", kept)
+    expressions = [
+        exp.alias_(exp.cast(written_code.this, "INTEGER", dialect="duckdb"), written_code.alias)
+        for written_code in written.expressions
+    ]
+    written.set("expressions", expressions)
     return written
 
 
@@ -103,8 +106,8 @@ def values(column: str, kind: str) -> exp.Select:
 def _added(number: int, cell: exp.Expr, weight: str) -> str:
     """The statement that adds the counts of a block to those of a marginal."""
     marginal, n = exp.alias_(exp.Literal.number(number), "m"), exp.alias_(sum_of(weight), "n")
-    found = exp.select(marginal, exp.alias_(cell, "cell"), n).from_("codes").group_by(exp.Literal.number(2))
-    return f"INSERT INTO cells {_sql(found)}"
+    query = exp.select(marginal, exp.alias_(cell, "cell"), n).from_("codes").group_by(exp.Literal.number(2))
+    return f"INSERT INTO cells {_sql(query)}"
 
 
 def _bytes(column: str, kind: str) -> exp.Expr:
@@ -120,7 +123,7 @@ def _there(column: str) -> exp.Expr:
     return exp.Not(this=exp.Is(this=column_of(column), expression=exp.null()))
 
 
-def _one() -> exp.Expr:
+def _bigint_1() -> exp.Expr:
     return exp.cast(exp.Literal.number(1), "BIGINT", dialect="duckdb")
 
 

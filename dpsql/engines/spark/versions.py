@@ -36,15 +36,15 @@ def latest(session: Session, kind: str, name: str) -> int:
     """
     refresh(session, name)
     try:
-        found = session.run(lambda: session.spark.sql(_CURRENT[kind].format(table=name)).collect())
+        rows = session.run(lambda: session.spark.sql(_CURRENT[kind].format(table=name)).collect())
     except TableChanged:
         raise NotCounted(
             f"{name} is a part of a table, such as a branch, a tag or a list of its files: register the table, and "
             "name a branch's snapshot by snapshot := …, as table.refs lists it"
         ) from None
-    if not found:
+    if not rows:
         raise NotCounted("the table has no snapshot yet: write rows to it first")
-    return int(found[0][0])
+    return int(rows[0][0])
 
 
 def rows_at(session: Session, name: str, version: int) -> Any:
@@ -89,12 +89,12 @@ def identity(session: Session, kind: str, name: str, location: str) -> str:
 
     def content() -> bytes:
         ((path,),) = session.spark.sql(files).collect()
-        ((found,),) = session.spark.read.format("binaryFile").load(path).select("content").collect()
-        return bytes(found)
+        ((raw,),) = session.spark.read.format("binaryFile").load(path).select("content").collect()
+        return bytes(raw)
 
     try:
-        found = session.run(content)
-        return str(json.loads(gzip.decompress(found) if found.startswith(_GZIP) else found)["table-uuid"])
+        raw = session.run(content)
+        return str(json.loads(gzip.decompress(raw) if raw.startswith(_GZIP) else raw)["table-uuid"])
     except SessionLost:
         raise
     except (CountingFailed, KeyError, ValueError, OSError):

@@ -12,7 +12,7 @@ from dpsql.engines.spark.statements import COUNTED
 from dpsql.engines.spark.tasks import Statements, in_task
 
 _ONE: Final = Statements(last="SELECT 0::INTEGER AS m, 0::BIGINT AS cell, 1::BIGINT AS n")
-_known: Final[WeakSet[Any]] = WeakSet()
+_prepared: Final[WeakSet[Any]] = WeakSet()
 
 
 def check_workers(session: Session) -> None:
@@ -21,7 +21,7 @@ def check_workers(session: Session) -> None:
     Raises:
         NoWorkers: says what to install, or what works instead.
     """
-    if session.spark in _known:
+    if session.spark in _prepared:
         return
     try:
         session.run(lambda: session.spark.range(0, 1, 1, 1).mapInArrow(in_task(_ONE), COUNTED).count())
@@ -29,4 +29,4 @@ def check_workers(session: Session) -> None:
         raise
     except CountingFailed:
         raise NoWorkers from None
-    _known.add(session.spark)
+    _prepared.add(session.spark)

@@ -51,10 +51,10 @@ class BigQuery(Database):
 
     def native(self, type_name: str, precision: int | None, scale: int | None) -> Native:
         """See `Database.native`; the digits are in the name, as NUMERIC(9, 2) or STRING(10)."""
-        found = _NUMERIC.fullmatch(type_name)
-        if found is None:
+        match = _NUMERIC.fullmatch(type_name)
+        if match is None:
             return _KINDS.get(type_name.partition("(")[0], NO_DOMAIN)
-        big, digits, after = found.groups()
+        big, digits, after = match.groups()
         if digits is None:
             return NO_DOMAIN if big else decimal(38, 9)
         number = decimal(int(digits), int(after or 0))

@@ -87,8 +87,8 @@ def encode(attribute: Attribute, native: Native, dialect: Dialect) -> exp.Expr:
     order = dialect.order(native)
     if order is not None:
         pairs.sort(key=lambda pair: order(pair[0]))
-    found = _Searched(dialect, native, attribute.name, outside, is_ordered=order is not None)
-    return exp.Case(ifs=ifs, default=found.among(pairs))
+    searched = _Searched(dialect, native, attribute.name, outside, is_ordered=order is not None)
+    return exp.Case(ifs=ifs, default=searched.among(pairs))
 
 
 def within(attribute: Attribute, native: Native, dialect: Dialect, column: exp.Expr) -> exp.Expr:

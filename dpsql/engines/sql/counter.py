@@ -40,7 +40,7 @@ from dpsql.engines.sql.sample import SampleCounter
 from dpsql.engines.sql.types import Native
 
 
-class Asked(Protocol):
+class CountingConnection(Protocol):
     """A connection to a database."""
 
     def count(self, query: exp.Expr, parameters: Sequence[Any] = ()) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class SqlCounter:
 
     def __init__(
         self,
-        session: Asked,
+        session: CountingConnection,
         dialect: Dialect,
         table: exp.Expr,
         natives: Mapping[str, Native],
@@ -100,8 +100,8 @@ class SqlCounter:
         only, rows = _only(self._domain, clique), self._rows([*clique, unit])
         named = exp.alias_(self._dialect.column(unit, self._natives[unit]), UNIT)
         codes = codes_of(only, self._natives, self._dialect, rows, named).subquery("codes")
-        every_row, found = self._every_row(), self._fetch(alike_units(cell_of(only, clique, self._dialect), codes))
-        return presence_of(found, clique, self._domain.size(clique), every_row, most)
+        every_row, answer = self._every_row(), self._fetch(alike_units(cell_of(only, clique, self._dialect), codes))
+        return presence_of(answer, clique, self._domain.size(clique), every_row, most)
 
     def sums(self, clique: Clique, moment: Moment | Product) -> Marginal:
         """See `Counter.sums`."""
@@ -114,8 +114,8 @@ class SqlCounter:
     def values(self, column: str) -> tuple[Sequence[str], npt.NDArray[np.int64]]:
         """See `Counter.values`: texts are those that the database writes, and DuckDB writes them anew."""
         rows, unit = self._rows([column]), None if self._limit is None else self._limit[0]
-        found = self._fetch(listed_values(column, self._natives, self._dialect, rows, unit))
-        return values_of(found, self._natives[column], self._dialect, self._host)
+        answer = self._fetch(listed_values(column, self._natives, self._dialect, rows, unit))
+        return values_of(answer, self._natives[column], self._dialect, self._host)
 
     def among(self, places: npt.NDArray[np.int64]) -> SampleCounter:
         """See `Counter.among`: a row's place is its number in the order of codes. No place leaves this process.
@@ -208,7 +208,7 @@ class SqlCounter:
 
 
 def values_of(
-    found: Mapping[str, Any], native: Native, dialect: Dialect, host: Cursor
+    answer: Mapping[str, Any], native: Native, dialect: Dialect, host: Cursor
 ) -> tuple[list[str], npt.NDArray[np.int64]]:
     """Listed values as DuckDB writes them, in the order of their bytes, and how many have each.
 
@@ -218,13 +218,13 @@ def values_of(
         WrongCounts: it is no list of values and numbers.
     """
     try:
-        values, numbers = [_text_of(value) for value in found["value"]], list(map(int, found["n"].to_pylist()))
+        values, numbers = [_text_of(value) for value in answer["value"]], list(map(int, answer["n"].to_pylist()))
     except (KeyError, TypeError, ValueError):
         raise WrongCounts from None
     texts = [None if text is None else dialect.read(text, native) for text in values]
     is_text = native.kind in (types.TEXT, types.MEMBER)
-    known = texts if is_text else canonical_each(host, texts, native.in_duckdb)
-    return listed_once(zip(known, numbers, strict=True), native.in_duckdb)
+    canonical_texts = texts if is_text else canonical_each(host, texts, native.in_duckdb)
+    return listed_once(zip(canonical_texts, numbers, strict=True), native.in_duckdb)
 
 
 def _only(domain: Domain, clique: Clique) -> Domain:
@@ -234,7 +234,7 @@ def _only(domain: Domain, clique: Clique) -> Domain:
 def _text_of(value: Any) -> str | None:
     """A value of Arrow as Python writes it; None of one that Python does not have, such as one after the year 9999."""
     try:
-        found = value.as_py()
-        return found.decode() if isinstance(found, bytes) else str(found)
+        python_value = value.as_py()
+        return python_value.decode() if isinstance(python_value, bytes) else str(python_value)
     except (OverflowError, ValueError):  # or of bytes that are no text
         return None

@@ -181,9 +181,9 @@ def alike_rows(names: Sequence[str], codes: exp.Expr, places: exp.Expr | None = 
         codes = exp.select(*names).from_(placed).where(drawn).subquery("drawn")
     none = exp.Paren(this=exp.Neg(this=exp.Literal.number(1)))
     filled = [exp.alias_(exp.Coalesce(this=exp.column(name), expressions=[none.copy()]), name) for name in names]
-    found = exp.select(*filled, named_n(exp.Count(this=exp.Star()))).from_(codes)
+    query = exp.select(*filled, named_n(exp.Count(this=exp.Star()))).from_(codes)
     numbers = [exp.Literal.number(place) for place in range(1, len(names) + 1)]
-    return found.group_by(*numbers).order_by(*(number.copy() for number in numbers)) if names else found
+    return query.group_by(*numbers).order_by(*(number.copy() for number in numbers)) if names else query
 
 
 def named_n(number: exp.Expr) -> exp.Expr:

@@ -52,11 +52,11 @@ class WarehouseEngine(OnServer[Session]):
 
     def register(self, given: Mapping[str, Any]) -> Registered:
         """See `ExternalEngine.register`."""
-        said = {key: given[key] for key in ("environment", "relation") if given.get(key)}
-        parts = self._parts(said.get("relation"))
-        session = self._connected(said)
+        words = {key: given[key] for key in ("environment", "relation") if given.get(key)}
+        parts = self._parts(words.get("relation"))
+        session = self._connected(words)
         try:
-            relation, columns = self._found(session, parts)
+            relation, columns = self._located(session, parts)
             account = self._account(session)
             self._try(session, relation)
         finally:
@@ -64,14 +64,14 @@ class WarehouseEngine(OnServer[Session]):
         return Registered(
             columns=columns,
             address=f"{account}/{relation.table().sql(dialect=self.dialect.sqlglot)}",
-            relation=said,
+            relation=words,
             pin={"account": account},
             public=f"the rows that {self.dialect.label} has when a release counts them",
         )
 
     def check(self, source: Source) -> None:
         """See `ExternalEngine.check`: the warehouse answers, and the table is as it was."""
-        session = self._connected(_said(source))
+        session = self._connected(_relation_words(source))
         try:
             self._try(session, self._same(session, source))
         finally:
@@ -86,7 +86,7 @@ class WarehouseEngine(OnServer[Session]):
     def check_domain(self, source: Source, attribute: Attribute) -> None:
         """See `ExternalEngine.check_domain`: it can be written, and means the same there."""
         super().check_domain(source, attribute)
-        session = self._connected(_said(source))
+        session = self._connected(_relation_words(source))
         try:
             relation = self._same(session, source)
             native = relation.natives[attribute.name]
@@ -122,7 +122,7 @@ class WarehouseEngine(OnServer[Session]):
         """See `Engine.counter`."""
         if bound is not None:
             self.check_unit(source, bound.column)
-        session = self._connected(_said(source))
+        session = self._connected(_relation_words(source))
         try:
             relation = self._same(session, source)
             snapshot = str(session.rows(self.dialect.now())[0][0])
@@ -134,9 +134,9 @@ class WarehouseEngine(OnServer[Session]):
 
     # --- the table ----------------------------------------------------------------------------------------------------
 
-    def _connected(self, said: Mapping[str, Any]) -> Session:
-        arguments, keywords = self.dialect.connecting(options_of(said))
-        return self._sessions.opened(Session(self.dialect, arguments, keywords, named_in(said)))
+    def _connected(self, words: Mapping[str, Any]) -> Session:
+        arguments, keywords = self.dialect.connecting(options_of(words))
+        return self._sessions.opened(Session(self.dialect, arguments, keywords, named_in(words)))
 
     def _parts(self, text: str | None) -> tuple[str, ...]:
         """The parts of a relation's whole name."""
@@ -146,18 +146,18 @@ class WarehouseEngine(OnServer[Session]):
         except (SqlglotError, ValueError):
             table = exp.Table()
         parts = [table.args.get(part) for part in ("catalog", "db", "this")]
-        found = tuple(dialect.stored(part) for part in parts if isinstance(part, exp.Identifier))
-        if len(found) != dialect.parts:
-            said = "is missing" if text is None else f"is {shorten(text)!r}"
+        stored_parts = tuple(dialect.stored(part) for part in parts if isinstance(part, exp.Identifier))
+        if len(stored_parts) != dialect.parts:
+            problem = "is missing" if text is None else f"is {shorten(text)!r}"
             raise InvalidArgument(
-                f"relation {said}: give relation := '{dialect.example}', all {dialect.parts} parts of the name"
+                f"relation {problem}: give relation := '{dialect.example}', all {dialect.parts} parts of the name"
             )
-        return found
+        return stored_parts
 
     def _account(self, session: Session) -> str:
         return str(session.rows(self.dialect.identity())[0][0])
 
-    def _found(self, session: Session, parts: tuple[str, ...]) -> tuple[Relation, tuple[Column, ...]]:
+    def _located(self, session: Session, parts: tuple[str, ...]) -> tuple[Relation, tuple[Column, ...]]:
         """A table with its columns.
 
         Raises:
@@ -179,8 +179,8 @@ class WarehouseEngine(OnServer[Session]):
         check_case([row[0] for row in rows], NotCounted, " of the table")
         natives: dict[str, Native] = {}
         for name, kind, _, digits, scale, collation, computed, _ in rows:
-            known = self.dialect.native(str(kind), _whole(digits), _whole(scale))
-            natives[name] = NO_DOMAIN if collation or computed == "YES" else known  # an expression may fail on a value
+            native = self.dialect.native(str(kind), _whole(digits), _whole(scale))
+            natives[name] = NO_DOMAIN if collation or computed == "YES" else native  # an expression may fail on a value
         columns = tuple(Column(row[0], natives[row[0]].in_duckdb, nullable=row[2] != "NO") for row in rows)
         return Relation(parts, natives), columns
 
@@ -204,13 +204,13 @@ class WarehouseEngine(OnServer[Session]):
             TableChanged: a column is missing, or of another type; columns that were added do not matter.
         """
         assert source.place is not None
-        label, said = self.dialect.label, _said(source)
+        label, words = self.dialect.label, _relation_words(source)
         try:
-            relation, columns = self._found(session, self._parts(said["relation"]))
+            relation, columns = self._located(session, self._parts(words["relation"]))
         except (UnknownName, NotCounted):
             raise TableChanged(label) from None
         if self._account(session) != source.place.pinned["account"]:
-            raise OtherPlace(named_in(said), f"account of {label}")
+            raise OtherPlace(named_in(words), f"account of {label}")
         if not has_columns(source, columns):
             raise TableChanged(label)
         return relation
@@ -235,7 +235,7 @@ class Relation:
         return exp.Table(this=name, db=schema, catalog=database)
 
 
-def _said(source: Source) -> Mapping[str, Any]:
+def _relation_words(source: Source) -> Mapping[str, Any]:
     assert source.place is not None
     return source.place.relation
 

@@ -25,15 +25,15 @@ def options_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
     if not name:
         raise InvalidArgument(f"environment is missing: give the name of a variable that holds {usage}")
     try:
-        found = json.loads(os.environ.get(name, ""))
+        options = json.loads(os.environ.get(name, ""))
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        options = None
+    if not isinstance(options, dict):
         raise InvalidArgument(
             f"environment is {name!r}: this process has no such variable, or it does not hold {usage}. Set it before "
             "DuckDB starts"
         )
-    return found
+    return options
 
 
 def named_in(given: Mapping[str, Any]) -> str:

@@ -43,16 +43,16 @@ def check_codes(session: Session, dialect: Dialect, native: Native, attribute: A
     tried = _readable(host, [text for text in _tried(attribute, native) if dialect.can_be(text, native)], attribute)
     there = [dialect.constant(text, native) for text in tried]
     here = [constant_of(text, attribute.type) for text in tried]
-    found = session.count(_codes(attribute, there, encode(attribute, native, dialect)))
-    asked = _codes(attribute, here, encode_in_duckdb(attribute)).sql(dialect="duckdb")
-    expected = {number: code for number, code, _ in host.execute(asked).fetchall()}
+    answer = session.count(_codes(attribute, there, encode(attribute, native, dialect)))
+    query = _codes(attribute, here, encode_in_duckdb(attribute)).sql(dialect="duckdb")
+    expected = {number: code for number, code, _ in host.execute(query).fetchall()}
     try:
-        rows = zip(*(found[name].to_pylist() for name in _named(attribute)), strict=True)
-        told = {int(number): (code, value) for number, code, value in rows}
+        rows = zip(*(answer[name].to_pylist() for name in _named(attribute)), strict=True)
+        codes_there = {int(number): (code, value) for number, code, value in rows}
     except (KeyError, TypeError, ValueError):
         raise WrongCounts from None
     for number, text in enumerate([*tried, None]):
-        code, value = told.get(number, (-1, text))
+        code, value = codes_there.get(number, (-1, text))
         if (None if code is None else int(code)) != expected[number] or not _same(host, value, text, attribute):
             raise OtherOrder(
                 f"{dialect.label} puts {'NULL' if text is None else repr(text)} of {attribute.name!r} elsewhere than "
@@ -94,8 +94,10 @@ def _same(host: Cursor, value: Any, text: str | None, attribute: Attribute) -> b
 
 def _readable(host: Cursor, texts: Sequence[str], attribute: Attribute) -> list[str]:
     """Those that are values of the type, as DuckDB writes them, each once."""
-    known = canonical_each(host, texts[:_MOST], attribute.type)  # a neighbour may be beyond the ends of the type
-    return list(dict.fromkeys(text for text in known if text is not None))
+    canonical_texts = canonical_each(
+        host, texts[:_MOST], attribute.type
+    )  # a neighbour may be beyond the ends of the type
+    return list(dict.fromkeys(text for text in canonical_texts if text is not None))
 
 
 def _tried(attribute: Attribute, native: Native) -> Iterator[str]:

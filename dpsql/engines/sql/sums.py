@@ -22,7 +22,7 @@ from dpsql.engines.sql.types import Native
 def steps_of(domain: Domain, natives: Mapping[str, Native], moment: Moment | Product, dialect: Dialect) -> exp.Expr:
     """What a row adds, in whole steps of 64 bits: of one column, or of two."""
     if isinstance(moment, Product):
-        first, second = (steps_of(domain, natives, one, dialect) for one in (moment.first, moment.second))
+        first, second = (steps_of(domain, natives, factor, dialect) for factor in (moment.first, moment.second))
         return dialect.clamped(dialect.multiplied(first, second, moment.multiplier), moment.low, moment.high)
     attribute, native = domain.by_name[moment.column], natives[moment.column]
     column = dialect.column(moment.column, native)

@@ -65,8 +65,8 @@ def spread(table: Table, names: Clique, whole: Clique) -> Table:
     return np.expand_dims(table, tuple(k for k, name in enumerate(whole) if name not in names))
 
 
-def _log_sum(logs: Table, names: Clique, kept: Clique) -> Table:
+def _log_sum(logs: Table, names: Clique, summed_to: Clique) -> Table:
     """The logarithm of Σ exp over the axes that are not kept."""
-    axes = tuple(k for k, name in enumerate(names) if name not in kept)
+    axes = tuple(k for k, name in enumerate(names) if name not in summed_to)
     top = logs.max(axis=axes, keepdims=True)
     return np.asarray(np.log(np.exp(logs - top).sum(axis=axes)) + top.squeeze(axes))

@@ -25,7 +25,7 @@ from dpsql.fitting.graph.calibration import calibrate, spread
 from dpsql.fitting.graph.junction_tree import Potentials, Table, Tree
 from dpsql.fitting.graph.mbi_package import load_mbi, maximal, wide_numbers
 from dpsql.fitting.target import Target
-from dpsql.runtime.aside import aside
+from dpsql.runtime.background import in_background
 from dpsql.runtime.progress import Progress
 
 _GROWTH: Final = 1.3
@@ -74,7 +74,7 @@ def fit_graph(
     keep_programs()
     progress.stage("fitting", steps)
     descent = _Descent(domain, measurements, total, start, precisions)
-    return aside(progress, partial(descent.run, steps))
+    return in_background(progress, partial(descent.run, steps))
 
 
 class _Descent:
@@ -106,8 +106,8 @@ class _Descent:
 
     def _marginals(self, theta: Potentials) -> dict[Clique, Table]:
         sizes = tuple(zip(self._domain.names, self._domain.shape(self._domain.names), strict=True))
-        found = _marginals_program(sizes, tuple(self._cliques))([theta[clique] for clique in self._cliques])
-        return {clique: np.asarray(table) for clique, table in zip(self._cliques, found, strict=True)}
+        tables = _marginals_program(sizes, tuple(self._cliques))([theta[clique] for clique in self._cliques])
+        return {clique: np.asarray(table) for clique, table in zip(self._cliques, tables, strict=True)}
 
     def _descend(self, steps: int, progress: Progress) -> tuple[float, bool]:
         marginals = self._marginals(self._theta)
@@ -145,8 +145,8 @@ def _marginals_program(sizes: tuple[tuple[str, int], ...], cliques: tuple[Clique
     def marginals(theta: Sequence[Any]) -> list[Any]:
         arrays = {c: mbi.Factor(domain.project(c), table) for c, table in zip(cliques, theta, strict=True)}
         potentials = mbi.CliqueVector(domain, list(cliques), arrays)
-        found = mbi.marginal_oracles.message_passing_fast(potentials, 1.0)
-        return [found[clique].values for clique in cliques]
+        tables = mbi.marginal_oracles.message_passing_fast(potentials, 1.0)
+        return [tables[clique].values for clique in cliques]
 
     return own_program(marginals)
 

@@ -77,13 +77,13 @@ class Tree:
             default=None,
         )
         if holder is not None:
-            found, names = _summed(holder.belief, holder.clique, clique)
+            table, names = _summed(holder.belief, holder.clique, clique)
         else:
             try:
-                found, names = self._across(clique)
+                table, names = self._across(clique)
             except _TooWide:
                 return self._drawn(clique)
-        ordered = np.transpose(found, [names.index(name) for name in clique])
+        ordered = np.transpose(table, [names.index(name) for name in clique])
         return np.asarray(ordered / ordered.sum(), np.float64).ravel()
 
     def _drawn(self, clique: Clique) -> Table:
@@ -104,7 +104,7 @@ class Tree:
         result: tuple[Table, Clique] = (np.ones(()), ())
         for number in reversed(joined):
             node = self.nodes[number]
-            kept = {*clique}
+            wanted_names = {*clique}
             onward = None if node.parent is None else messages.get(node.parent)
             inside = onward is not None
             table: tuple[Table, Clique] = (node.conditional if inside else node.belief, node.clique)
@@ -112,13 +112,13 @@ class Tree:
             waiting = messages[number]
             while waiting:
                 message = waiting.pop()
-                needed = kept | above | {name for _, names in waiting for name in names}
+                needed = wanted_names | above | {name for _, names in waiting for name in names}
                 table = _product(table, message, needed)
-            table = _summed(*table, tuple(name for name in table[1] if name in kept | above))
+            table = _summed(*table, tuple(name for name in table[1] if name in wanted_names | above))
             if onward is not None:
                 onward.append(table)
             else:
-                result = _product(result, table, kept)
+                result = _product(result, table, wanted_names)
         return result
 
     def _joining(self, clique: Clique) -> list[int]:
@@ -184,18 +184,18 @@ def _draw_each(table: Table, groups: Codes, generator: np.random.Generator) -> C
     return np.asarray(np.clip(places, 0, last[mine]), np.int64)
 
 
-def _summed(table: Table, names: Clique, kept: Clique) -> tuple[Table, Clique]:
+def _summed(table: Table, names: Clique, summed_to: Clique) -> tuple[Table, Clique]:
     """A table without the axes that are not kept."""
-    axes = tuple(k for k, name in enumerate(names) if name not in kept)
-    return table.sum(axis=axes), tuple(name for name in names if name in kept)
+    axes = tuple(k for k, name in enumerate(names) if name not in summed_to)
+    return table.sum(axis=axes), tuple(name for name in names if name in summed_to)
 
 
-def _product(one: tuple[Table, Clique], two: tuple[Table, Clique], needed: set[str]) -> tuple[Table, Clique]:
+def _product(first_table: tuple[Table, Clique], two: tuple[Table, Clique], needed: set[str]) -> tuple[Table, Clique]:
     """Two tables multiplied, and summed over what is not needed further."""
-    letter = dict(zip(dict.fromkeys((*one[1], *two[1])), string.ascii_letters, strict=False))
-    kept = tuple(name for name in letter if name in needed)
-    sizes = dict(zip((*one[1], *two[1]), (*one[0].shape, *two[0].shape), strict=True))
-    if math.prod(sizes[name] for name in kept) > _MOST_JOINED:
+    letter = dict(zip(dict.fromkeys((*first_table[1], *two[1])), string.ascii_letters, strict=False))
+    left_names = tuple(name for name in letter if name in needed)
+    sizes = dict(zip((*first_table[1], *two[1]), (*first_table[0].shape, *two[0].shape), strict=True))
+    if math.prod(sizes[name] for name in left_names) > _MOST_JOINED:
         raise _TooWide
-    first, second, last = ("".join(letter[name] for name in names) for names in (one[1], two[1], kept))
-    return np.asarray(np.einsum(f"{first},{second}->{last}", one[0], two[0], optimize=True)), kept
+    first, second, last = ("".join(letter[name] for name in names) for names in (first_table[1], two[1], left_names))
+    return np.asarray(np.einsum(f"{first},{second}->{last}", first_table[0], two[0], optimize=True)), left_names

@@ -50,11 +50,11 @@ def maximal(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
     [('a', 'b'), ('c',)]
     """
     everything = {domain.clique(clique) for clique in cliques} | {(name,) for name in domain.names}
-    kept: list[Clique] = []
+    largest: list[Clique] = []
     for clique in sorted(everything, key=lambda c: (-len(c), [domain.names.index(name) for name in c])):
-        if not any(set(clique) <= set(other) for other in kept):
-            kept.append(clique)
-    return kept
+        if not any(set(clique) <= set(other) for other in largest):
+            largest.append(clique)
+    return largest
 
 
 def model_megabytes(domain: Domain, cliques: Sequence[Clique]) -> float:

@@ -70,10 +70,10 @@ def trend(deviation: Floats, bases: Sequence[Trends | None], variance: float) ->
         bases: of both columns; None for one without an order.
         variance: σ².
     """
-    first, second = (one or cells(n) for n, one in zip(deviation.shape, bases, strict=True))
-    found = second.apart(first.apart(deviation).T).T
+    first, second = (basis or cells(n) for n, basis in zip(deviation.shape, bases, strict=True))
+    coefficients = second.apart(first.apart(deviation).T).T
     label = (first.block[:, None] * (second.block.max() + 1) + second.block).ravel()
     size = np.bincount(label, np.outer(first.freedom, second.freedom).ravel())
-    squares = np.bincount(label, (found**2).ravel())
+    squares = np.bincount(label, (coefficients**2).ravel())
     factor = np.maximum(0.0, 1 - (size + 2 * np.sqrt(2 * size)) * variance / np.maximum(squares, 1e-300))
-    return second.together(first.together(found * factor[label].reshape(found.shape)).T).T
+    return second.together(first.together(coefficients * factor[label].reshape(coefficients.shape)).T).T

@@ -46,10 +46,10 @@ def denoised(domain: Domain, measured: Sequence[Target], total: float) -> list[T
         total: N, rows.
     """
     return [
-        replace(one, values=total * _column(one, domain.by_name[one.clique[0]].runs, total))
-        if len(one.clique) == 1 and one.cells is None and one.variance > 0
-        else one
-        for one in measured
+        replace(target, values=total * _column(target, domain.by_name[target.clique[0]].runs, total))
+        if len(target.clique) == 1 and target.cells is None and target.variance > 0
+        else target
+        for target in measured
     ]
 
 

@@ -59,28 +59,28 @@ def telling_lines(measured: Sequence[Target], telling: float) -> dict[Clique, Li
         measured: whole marginals.
         telling: t; 0 for all lines.
     """
-    known: dict[Clique, Target] = {}
-    for one in measured:
-        if one.clique not in known or one.variance < known[one.clique].variance:
-            known[one.clique] = one
-    return {clique: _best(one, known, telling) for clique, one in known.items()}
+    most_precise: dict[Clique, Target] = {}
+    for target in measured:
+        if target.clique not in most_precise or target.variance < most_precise[target.clique].variance:
+            most_precise[target.clique] = target
+    return {clique: _best(target, most_precise, telling) for clique, target in most_precise.items()}
 
 
-def _best(one: Target, known: dict[Clique, Target], telling: float) -> Lines:
-    best = all_lines(one.shape)
+def _best(target: Target, most_precise: dict[Clique, Target], telling: float) -> Lines:
+    best = all_lines(target.shape)
     if not telling:
         return best
-    least = _work(best, one)
-    for last in range(len(one.shape)):
-        others = known.get(tuple(name for place, name in enumerate(one.clique) if place != last))
+    least = _work(best, target)
+    for last in range(len(target.shape)):
+        others = most_precise.get(tuple(name for place, name in enumerate(target.clique) if place != last))
         if others is None:
             continue
-        fitted = np.flatnonzero(others.values > telling * max(others.stddev, one.stddev))
-        lines = Lines(last, fitted, len(fitted) * one.shape[last])
-        if (work := _work(lines, one)) < least:
+        fitted = np.flatnonzero(others.values > telling * max(others.stddev, target.stddev))
+        lines = Lines(last, fitted, len(fitted) * target.shape[last])
+        if (work := _work(lines, target)) < least:
             best, least = lines, work
     return best
 
 
-def _work(lines: Lines, one: Target) -> int:
-    return len(lines.fitted) * (-(-one.shape[lines.last] // _EIGHT) * _EIGHT + _OF_A_LINE)
+def _work(lines: Lines, target: Target) -> int:
+    return len(lines.fitted) * (-(-target.shape[lines.last] // _EIGHT) * _EIGHT + _OF_A_LINE)

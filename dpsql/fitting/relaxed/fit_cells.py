@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.constraint import Allowed
-from dpsql.core.linear_family import Asked, LinearFamily
+from dpsql.core.linear_family import LinearFamily, QueryFamily
 from dpsql.core.threshold import Family, Threshold, clique_of
 from dpsql.fitting.compilation import MOST_PROGRAMS, keep_programs, own_program
 from dpsql.fitting.devices import devices_for
@@ -33,7 +33,7 @@ from dpsql.fitting.loading import jax, jnp
 from dpsql.fitting.relaxed.groups import groups_of
 from dpsql.fitting.relaxed.rounding import draw_each
 from dpsql.fitting.relaxed.table import Blocks, Codes, Floats, RelaxedTable
-from dpsql.runtime.aside import aside
+from dpsql.runtime.background import in_background
 from dpsql.runtime.progress import Progress
 
 _CHUNK_SECONDS: Final = 0.3
@@ -76,7 +76,7 @@ def random_start(blocks: Blocks, rows: int, seed: int) -> Floats:
 def fit_cells(
     blocks: Blocks,
     start: Floats,
-    queries: Sequence[tuple[Asked, int]],
+    queries: Sequence[tuple[QueryFamily, int]],
     targets: npt.NDArray[np.float64],
     capacity: int,
     rate: float,
@@ -118,10 +118,10 @@ def fit_cells(
     weight[: len(queries)], target[: len(queries)] = 1, targets
     summed = (owner, factor) if any(isinstance(family, LinearFamily) for family, _ in queries) else None
     constants = (index, least, weight, target, np.float32(rate), np.float32(tolerance), summed)
-    return aside(progress, partial(_descend, blocks, start, constants, steps, relaxation))
+    return in_background(progress, partial(_descend, blocks, start, constants, steps, relaxation))
 
 
-def terms_of(query: tuple[Asked, int]) -> list[tuple[Family, int, float]]:
+def terms_of(query: tuple[QueryFamily, int]) -> list[tuple[Family, int, float]]:
     """The cells or thresholds that a query is the sum of, with their weights: itself, or the cells of its group."""
     family, place = query
     if not isinstance(family, LinearFamily):

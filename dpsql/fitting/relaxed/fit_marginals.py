@@ -50,7 +50,7 @@ from dpsql.fitting.relaxed.tiles import Tiles, layout_of
 from dpsql.fitting.relaxed.trends import runs_of
 from dpsql.fitting.relaxed.views import Views
 from dpsql.fitting.target import Target
-from dpsql.runtime.aside import aside
+from dpsql.runtime.background import in_background
 from dpsql.runtime.memory import give_back
 from dpsql.runtime.progress import Progress
 
@@ -90,7 +90,7 @@ def fit_marginals(
     """
     keep_programs()
     try:
-        return aside(progress, partial(_fit, domain, measurements, total, settings, seed))
+        return in_background(progress, partial(_fit, domain, measurements, total, settings, seed))
     finally:
         give_back()
 
@@ -102,8 +102,10 @@ def _fit(
     linear, used = [m for m in used if m.linear is not None], [m for m in used if m.linear is None]
     blocks = Blocks.of(domain, settings.joints)
     columns = one_way_prior(domain, used, total)
-    prior = blocks.by_unit(_each(blocks, columns, [one.prior for one in blocks.joints]))
-    kappa = _each(blocks, np.array(settings.smooth), [one.kappa for one in blocks.joints]) if settings.smooth else ()
+    prior = blocks.by_unit(_each(blocks, columns, [joint.prior for joint in blocks.joints]))
+    kappa = (
+        _each(blocks, np.array(settings.smooth), [joint.kappa for joint in blocks.joints]) if settings.smooth else ()
+    )
     smooth = smoothness(prior, blocks.by_unit(kappa) if settings.smooth else ())
     by_rule = settings.strength * pull_rule([*used, *linear], total, len(domain)) if used or linear else 1.0
     pull = by_rule if settings.pull is None else settings.pull
@@ -112,7 +114,7 @@ def _fit(
         fitting = _Fitting(blocks, used, linear, total, settings, prior, smooth, progress)
         fitting.start(seed)
         if settings.reference and any(len(m.clique) == 2 for m in used):
-            ordered = {one.name for one in domain if runs_of(one)} if settings.trends else set()
+            ordered = {attribute.name for attribute in domain if runs_of(attribute)} if settings.trends else set()
             pairs = [m for m in used if len(m.clique) == 2 and not ordered.isdisjoint(m.clique)]
             fitting.prepare(pull * _REFERENCE_PULL, [*believed_pairs(domain, columns, pairs, total)])
         return fitting.fit(pull)

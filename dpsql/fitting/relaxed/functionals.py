@@ -49,13 +49,13 @@ class Functionals:
             shards: how many devices share the tiles.
         """
         weights, groups, values, precisions, first = [], [], [], [], 0
-        for one in measured:
-            family = _family(one)
-            cells = replace(one, shape=_shape(views, one), values=family.weights / family.largest, variance=1.0)
+        for target in measured:
+            family = _family(target)
+            cells = replace(target, shape=_shape(views, target), values=family.weights / family.largest, variance=1.0)
             weights.append(views.target(cells))
             groups.append(views.target(replace(cells, values=(family.groups + first).astype(np.float64))))
-            values.append(one.values / (total * family.largest))
-            precisions.append(np.full(family.count, scale * relative_precision(one, total)))
+            values.append(target.values / (total * family.largest))
+            precisions.append(np.full(family.count, scale * relative_precision(target, total)))
             first += family.count
         blocks: Blocks = views.blocks
         phi, group = (layout_of(blocks, targets, 1.0, 1.0, shards) for targets in (weights, groups))
@@ -76,16 +76,16 @@ class Functionals:
         return tuple(sorted((level, (*arrays[3].shape[:2], len(self.target))) for level, arrays in self.tiles.items()))
 
 
-def relative_precision(one: Target, total: float) -> float:
+def relative_precision(target: Target, total: float) -> float:
     """1/variance of an answer as a fraction of the rows times W."""
-    return float(total**2 * _family(one).largest ** 2 / one.variance)
+    return float(total**2 * _family(target).largest ** 2 / target.variance)
 
 
-def _family(one: Target) -> LinearFamily:
-    assert one.linear is not None
-    return one.linear
+def _family(target: Target) -> LinearFamily:
+    assert target.linear is not None
+    return target.linear
 
 
-def _shape(views: Views, one: Target) -> tuple[int, ...]:
+def _shape(views: Views, target: Target) -> tuple[int, ...]:
     """The sizes of a clique's attributes."""
-    return views.shape(one.clique)
+    return views.shape(target.clique)

@@ -145,22 +145,22 @@ class Gradient:
         """The loss of linear queries, and the gradient with theirs: see `dpsql.fitting.relaxed.functionals`."""
         by_level, target, weight = linear
 
-        def answered(level: int, stacked: Any, i: jax.Array, known: jax.Array) -> jax.Array:
+        def answered(level: int, stacked: Any, i: jax.Array, sums: jax.Array) -> jax.Array:
             index, offset, size, phi, group = (jax.lax.dynamic_index_in_dim(a, i, keepdims=False) for a in stacked)
             c, _, u = self._factors(p, level, index, offset, size)
-            return known.at[group].add(phi * (u @ c.T))
+            return sums.at[group].add(phi * (u @ c.T))
 
         def moved(level: int, stacked: Any, pushed: jax.Array, i: jax.Array, moving: jax.Array) -> jax.Array:
             index, offset, size, phi, group = (jax.lax.dynamic_index_in_dim(a, i, keepdims=False) for a in stacked)
             c, gathered, u = self._factors(p, level, index, offset, size)
             return _moved_back(moving, phi * pushed[group] / self.rows, c, gathered, u, index, offset, level)
 
-        known = jnp.zeros_like(target)
+        answers_so_far = jnp.zeros_like(target)
         for level, (*stacked, count) in sorted(by_level.items()):
-            known = jax.lax.fori_loop(0, count[0], partial(answered, level, stacked), known)
+            answers_so_far = jax.lax.fori_loop(0, count[0], partial(answered, level, stacked), answers_so_far)
         if self.shared:
-            known = _sum_over(CLIQUES, _sum_over(ROWS, known))
-        gap = known / self.rows - target
+            answers_so_far = _sum_over(CLIQUES, _sum_over(ROWS, answers_so_far))
+        gap = answers_so_far / self.rows - target
         for level, (*stacked, count) in sorted(by_level.items()):
             gradient = jax.lax.fori_loop(0, count[0], partial(moved, level, stacked, weight * gap), gradient)
         return 0.5 * jnp.vdot(weight * gap, gap), gradient

@@ -223,7 +223,7 @@ def groups_of(blocks: Blocks, allowed: Sequence[Allowed]) -> list[Group | Togeth
             tied.append(only)
         else:
             continue
-        rest = [part for part in rest if not any(part is one for one in (*inside, *crossing))]
+        rest = [part for part in rest if not any(part is other for other in (*inside, *crossing))]
     tied += [
         _of_constraint(blocks, part) if len(part.clique) == 1 else _together(blocks, (), (), [part]) for part in rest
     ]
@@ -238,10 +238,10 @@ def _components(blocks: Blocks, allowed: Sequence[Allowed]) -> list[tuple[list[J
         touched = [any(names & set(joint.names) for joint in joints) for joints, _ in components]
         if not any(touched) or any(names <= set(joint.names) for joint in blocks.joints):
             continue
-        tied = [one for one, touches in zip(components, touched, strict=True) if touches]
-        others = [one for one, touches in zip(components, touched, strict=True) if not touches]
+        tied = [component for component, touches in zip(components, touched, strict=True) if touches]
+        others = [component for component, touches in zip(components, touched, strict=True) if not touches]
         joints = [joint for joints, _ in tied for joint in joints]
-        components = [*others, (joints, [*(one for _, parts in tied for one in parts), part])]
+        components = [*others, (joints, [*(component for _, parts in tied for component in parts), part])]
     return components
 
 

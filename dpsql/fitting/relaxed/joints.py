@@ -90,7 +90,7 @@ def joints_of(
     """
     prior, blocks = one_way_prior(domain, measured, total), Blocks.of(domain)
     columns = {name: prior[blocks.block(name)] for name in domain.names}
-    ridges = {one.clique for one in believed if information(one) >= _OF_A_RIDGE}
+    ridges = {strong.clique for strong in believed if information(strong) >= _OF_A_RIDGE}
     possible = _possible(domain, [pair for pair in noisy if pair.clique in ridges], measured, total)
     joined = _joined(domain, believed, allowed, possible)
     return tuple(_joint(domain, names, tuples, columns, believed, total) for names, tuples in joined.items())
@@ -100,11 +100,11 @@ def _possible(
     domain: Domain, noisy: Sequence[Target], measured: Sequence[Target], total: float
 ) -> dict[Clique, npt.NDArray[np.bool_]]:
     """Which cells of each pair of ordered columns may hold rows, where some may not."""
-    alone = {one.clique[0]: one for one in measured if len(one.clique) == 1}
+    alone = {target.clique[0]: target for target in measured if len(target.clique) == 1}
     ordered = [pair for pair in noisy if domain.all_ordered(pair.clique)]
     columns = {pair.clique: [domain.by_name[name] for name in pair.clique] for pair in ordered}
-    found = {pair.clique: may_hold_rows(pair, columns[pair.clique], alone, total) for pair in ordered}
-    return {clique: cells for clique, cells in found.items() if not cells.all()}
+    possible = {pair.clique: may_hold_rows(pair, columns[pair.clique], alone, total) for pair in ordered}
+    return {clique: cells for clique, cells in possible.items() if not cells.all()}
 
 
 def _joined(
@@ -121,9 +121,9 @@ def _joined(
         if len(part.codes) <= _MOST_ALLOWED:
             parts |= dict.fromkeys(part.clique, (part.clique, part.codes))
         else:
-            parts = {name: found for name, found in parts.items() if name not in part.clique}
+            parts = {name: columns_left for name, columns_left in parts.items() if name not in part.clique}
     of_constraints = sum(map(len, _joints(parts).values()))
-    for _, _, (a, b) in sorted((rank for one in believed if (rank := _rank(domain, one))), reverse=True):
+    for _, _, (a, b) in sorted((rank for pair in believed if (rank := _rank(domain, pair))), reverse=True):
         if a not in parts or b not in parts or a in parts[b][0]:
             continue
         (first, tuples), (second, others) = parts[a], parts[b]
@@ -181,10 +181,10 @@ def _joint(
     """A joint with its prior."""
     tuples, kappa = _along(domain, names, tuples)
     wanted: list[tuple[Codes, Floats]] = []
-    for one in believed:
-        if set(one.clique) <= set(names):
-            cells = np.ravel_multi_index([tuples[:, names.index(name)] for name in one.clique], one.shape)
-            shares = one.values + _FLOOR / len(one.values)
+    for pair in believed:
+        if set(pair.clique) <= set(names):
+            cells = np.ravel_multi_index([tuples[:, names.index(name)] for name in pair.clique], pair.shape)
+            shares = pair.values + _FLOOR / len(pair.values)
             wanted.append((cells, shares / shares.sum()))
     wanted += [(tuples[:, place], columns[name]) for place, name in enumerate(names)]
     prior = np.full(len(tuples), 1 / len(tuples))
@@ -200,7 +200,7 @@ def _joint(
 def _along(domain: Domain, names: Clique, tuples: Codes) -> tuple[Codes, Floats]:
     """Tuples in an order in which neighbours in the longest ordered column follow each other, and their κ."""
     attributes = [domain.by_name[name] for name in names]
-    longest = [max(map(len, one.runs), default=0) if one.is_ordered else 0 for one in attributes]
+    longest = [max(map(len, attribute.runs), default=0) if attribute.is_ordered else 0 for attribute in attributes]
     place, kappa = int(np.argmax(longest)), np.zeros(len(tuples))
     if longest[place] < FEWEST:
         return tuples, kappa

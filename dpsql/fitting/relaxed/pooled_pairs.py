@@ -36,27 +36,31 @@ def pooled_pairs(measured: Sequence[Target]) -> list[Target]:
     Args:
         measured: noisy marginals, whole or in part; pairs that were measured in part or exactly stay.
     """
-    whole = [one for one in measured if one.cells is None and one.variance > 0]
-    sums = {one.clique: one.values / one.variance for one in whole if len(one.clique) == 2}
-    precisions = {one.clique: 1 / one.variance for one in whole if len(one.clique) == 2}
-    for one in whole:
-        for pair, values, variance in _pairs_in(one):
+    whole = [target for target in measured if target.cells is None and target.variance > 0]
+    sums = {target.clique: target.values / target.variance for target in whole if len(target.clique) == 2}
+    precisions = {target.clique: 1 / target.variance for target in whole if len(target.clique) == 2}
+    for target in whole:
+        for pair, values, variance in _pairs_in(target):
             if pair in sums:
                 sums[pair] = sums[pair] + values / variance
                 precisions[pair] += 1 / variance
     return [
-        replace(one, values=sums[one.clique] / precisions[one.clique], variance=1 / precisions[one.clique])
-        if one.cells is None and one.clique in sums
-        else one
-        for one in measured
+        replace(target, values=sums[target.clique] / precisions[target.clique], variance=1 / precisions[target.clique])
+        if target.cells is None and target.clique in sums
+        else target
+        for target in measured
     ]
 
 
-def _pairs_in(one: Target) -> Iterator[tuple[Clique, npt.NDArray[np.float64], float]]:
+def _pairs_in(target: Target) -> Iterator[tuple[Clique, npt.NDArray[np.float64], float]]:
     """The pairs inside a larger marginal: names, sums over its other columns, and the variance of each sum."""
-    if len(one.clique) < 3:
+    if len(target.clique) < 3:
         return
-    values = one.values.reshape(one.shape)
-    for others in itertools.combinations(range(len(one.shape)), len(one.shape) - 2):
-        pair = tuple(name for place, name in enumerate(one.clique) if place not in others)
-        yield pair, values.sum(axis=others).ravel(), one.variance * math.prod(one.shape[place] for place in others)
+    values = target.values.reshape(target.shape)
+    for others in itertools.combinations(range(len(target.shape)), len(target.shape) - 2):
+        pair = tuple(name for place, name in enumerate(target.clique) if place not in others)
+        yield (
+            pair,
+            values.sum(axis=others).ravel(),
+            target.variance * math.prod(target.shape[place] for place in others),
+        )

@@ -29,7 +29,7 @@ from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.relaxed.groups import Group, Together, groups_of
 from dpsql.fitting.relaxed.swaps import SmallCodes, Swaps
 from dpsql.fitting.relaxed.table import Codes, Floats, RelaxedTable
-from dpsql.runtime.aside import aside
+from dpsql.runtime.background import in_background
 from dpsql.runtime.memory import give_back
 from dpsql.runtime.progress import Progress
 
@@ -92,7 +92,7 @@ def round_table(
         return swaps.codes()
 
     try:
-        return aside(progress, swap)
+        return in_background(progress, swap)
     finally:
         give_back()
 

@@ -46,43 +46,43 @@ def shrunken(model: RelaxedTable, measured: Sequence[Target]) -> dict[Clique, np
         model: the fit to them.
         measured: noisy marginals; 1-way ones may be denoised.
     """
-    whole = [one for one in measured if one.clique and one.cells is None and one.variance > 0]
-    found: dict[Clique, npt.NDArray[np.float32]] = {}
-    for order in sorted({len(one.clique) for one in whole}):
-        alike = [one for one in whole if len(one.clique) == order]
-        expected = [np.maximum(model.project(one.clique).astype(np.float64), 0.0) * model.total for one in alike]
-        scale = np.repeat([math.sqrt(one.variance) for one in alike], [len(one.values) for one in alike])
+    whole = [target for target in measured if target.clique and target.cells is None and target.variance > 0]
+    answers: dict[Clique, npt.NDArray[np.float32]] = {}
+    for order in sorted({len(target.clique) for target in whole}):
+        alike = [target for target in whole if len(target.clique) == order]
+        expected = [np.maximum(model.project(target.clique).astype(np.float64), 0.0) * model.total for target in alike]
+        scale = np.repeat([math.sqrt(target.variance) for target in alike], [len(target.values) for target in alike])
         mean = np.concatenate(expected)
-        noisy = np.concatenate([np.asarray(one.values, np.float64) for one in alike])
+        noisy = np.concatenate([np.asarray(target.values, np.float64) for target in alike])
         moved = mean + scale * _deviations((noisy - mean) / scale, mean / scale)
-        ends = np.cumsum([len(one.values) for one in alike])[:-1]
-        for one, counts in zip(alike, np.split(moved, ends), strict=True):
-            found[one.clique] = simplex_projection(counts / model.total).astype(np.float32)
-    return found
+        ends = np.cumsum([len(target.values) for target in alike])[:-1]
+        for target, counts in zip(alike, np.split(moved, ends), strict=True):
+            answers[target.clique] = simplex_projection(counts / model.total).astype(np.float32)
+    return answers
 
 
 def _deviations(z: Floats, mean: Floats) -> Floats:
     """Δ of each cell, by classes of its mean (both in σ)."""
     classes = np.clip(np.floor(np.log2(np.maximum(mean, 1e-9))) + _MIDDLE, 0, _CLASSES - 1).astype(np.int64)
-    found = z.copy()
+    deviations = z.copy()
     for number in np.unique(classes):
         inside = (classes == number) & (np.abs(z) <= _LARGEST)
         least = -(2.0 ** (number - _MIDDLE + 1)) if number < _CLASSES - 1 else -np.inf
         counts = np.histogram(z[classes == number], _EDGES)[0]
-        found[inside] = np.interp(
+        deviations[inside] = np.interp(
             z[inside], _ANSWERS, _posterior_means(counts.astype(np.float64), _GRID[least <= _GRID])
         )
-    return found
+    return deviations
 
 
 def _posterior_means(counts: Floats, grid: Floats) -> Floats:
     """E[δ | z] at `_ANSWERS`, for a histogram of z."""
-    zero, kept = int(np.argmin(np.abs(grid))), counts > 0
-    likelihood = np.exp(-0.5 * (_CENTRES[kept, None] - grid) ** 2)
+    zero, nonzero = int(np.argmin(np.abs(grid))), counts > 0
+    likelihood = np.exp(-0.5 * (_CENTRES[nonzero, None] - grid) ** 2)
     weight = np.full(len(grid), 0.5 / len(grid))
     weight[zero] += 0.5
     for _ in range(_STEPS):  # no product by BLAS, whose threads spin between the steps
-        shares = counts[kept] / (np.einsum("ij,j->i", likelihood, weight) + 1e-300)
+        shares = counts[nonzero] / (np.einsum("ij,j->i", likelihood, weight) + 1e-300)
         weight *= np.einsum("i,ij->j", shares, likelihood)
         weight[zero] += _UNCHANGED
         weight /= weight.sum()

@@ -26,14 +26,14 @@ FEWEST: Final = 3  # values that have an inner one
 
 def smooth_columns(domain: Domain) -> tuple[float, ...]:
     """κ of every value and the next one; 0 at a column's end and in columns without an order. Shape (T,)."""
-    found: list[float] = []
+    weights: list[float] = []
     for attribute in domain:
         column = [0.0] * attribute.size
         for run in attribute.runs if attribute.is_ordered else ():
             if len(run) >= FEWEST:
                 column[run.start : run.stop - 1] = [len(run) / VALUES] * (len(run) - 1)
-        found += column
-    return tuple(found)
+        weights += column
+    return tuple(weights)
 
 
 def smoothness(

@@ -60,19 +60,19 @@ def strong_pairs(
     """
     measured = pooled_pairs(measured) if pooled else measured
     prior, blocks = one_way_prior(domain, measured, total), Blocks.of(domain)
-    noise = {one.clique[0]: one.variance for one in measured if len(one.clique) == 1}
-    bases = trends_of(domain, prior, (name for one in measured for name in one.clique)) if trends else {}
-    found: list[tuple[float, Target]] = []
-    for one in measured:
-        if len(one.clique) == 2 and one.cells is None and one.variance > 0 and min(one.shape) > 1:
-            shares = [prior[blocks.block(name)] for name in one.clique]
-            deviation = one.values.reshape(one.shape) - total * np.outer(*shares)
-            whole = _Seen(deviation, shares, one.variance, [noise.get(name, 0.0) for name in one.clique])
+    noise = {target.clique[0]: target.variance for target in measured if len(target.clique) == 1}
+    bases = trends_of(domain, prior, (name for target in measured for name in target.clique)) if trends else {}
+    rated: list[tuple[float, Target]] = []
+    for target in measured:
+        if len(target.clique) == 2 and target.cells is None and target.variance > 0 and min(target.shape) > 1:
+            shares = [prior[blocks.block(name)] for name in target.clique]
+            deviation = target.values.reshape(target.shape) - total * np.outer(*shares)
+            whole = _Seen(deviation, shares, target.variance, [noise.get(name, 0.0) for name in target.clique])
             excess = whole.excess(_DEVIATIONS)
-            slow = 0.0 if excess else whole.along([bases.get(name) for name in one.clique])
-            if excess or (slow and tell(believed_pairs(domain, prior, [one], total), _OF_SOME_SIZE)):
-                found.append((excess or slow, one))
-    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+            slow = 0.0 if excess else whole.along([bases.get(name) for name in target.clique])
+            if excess or (slow and tell(believed_pairs(domain, prior, [target], total), _OF_SOME_SIZE)):
+                rated.append((excess or slow, target))
+    return [target for _, target in sorted(rated, key=lambda pair: -pair[0])]
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def forest_information(believed: Sequence[Target]) -> float:
         return name
 
     total = 0.0
-    for nats, clique in sorted(((information(one), one.clique) for one in believed), reverse=True):
+    for nats, clique in sorted(((information(pair), pair.clique) for pair in believed), reverse=True):
         first, second = map(find, clique)
         if first != second:
             root[first] = second
@@ -137,7 +137,7 @@ def tell(believed: Iterable[Target], least: float = TELLING) -> bool:
         believed: pairs, as far as they are believed.
         least: 0.1 nats for none.
     """
-    return any(information(one) >= least for one in believed)
+    return any(information(pair) >= least for pair in believed)
 
 
 def information(pair: Target) -> float:

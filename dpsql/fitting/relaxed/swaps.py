@@ -91,7 +91,7 @@ class Swaps:
             mixed = generator.permutation(np.flatnonzero(others).astype(np.int32))
             batches.append(mixed[: len(mixed) // batch * batch].reshape(-1, batch))
         del now  # a view of what the program changes in place
-        owners = np.repeat(np.arange(len(batches), dtype=np.int32), [len(one) for one in batches])
+        owners = np.repeat(np.arange(len(batches), dtype=np.int32), [len(rows_of_batch) for rows_of_batch in batches])
         orders = np.concatenate(batches)
         mixed = generator.permutation(len(owners))
         padded, ids = jax.device_put(_padded(offered)), jax.device_put(_padded(chosen))
@@ -275,8 +275,8 @@ def _judged(
         after = before + _product(change, more)
         better = error.at[after].get(mode=_INSIDE) - error.at[before].get(mode=_INSIDE) + 1
         gain += jnp.where(after != before, better, 0).sum(axis=1)
-        kept = (jax.lax.dynamic_update_slice(to, what, (0, begin)) for to, what in ((old, before), (new, after)))
-        return gain, *kept
+        written = (jax.lax.dynamic_update_slice(to, what, (0, begin)) for to, what in ((old, before), (new, after)))
+        return gain, *written
 
     none = jnp.zeros(len(current), error.dtype)
     judged: tuple[jax.Array, ...] = jax.lax.fori_loop(0, parts[group], judge, (none, *cells))

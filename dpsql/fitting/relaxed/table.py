@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique, Domain
-from dpsql.core.linear_family import Asked, LinearFamily
+from dpsql.core.linear_family import LinearFamily, QueryFamily
 from dpsql.core.threshold import Threshold, threshold_counts
 
 Floats = npt.NDArray[np.float32]
@@ -124,11 +124,11 @@ class Blocks:
 
     def parts(self, clique: Clique) -> tuple[Clique, ...]:
         """A clique's attributes by unit, in the order in which the clique has them first."""
-        found: dict[Clique, list[str]] = {}
+        by_unit: dict[Clique, list[str]] = {}
         for name in clique:
             joint = self.joint_of.get(name)
-            found.setdefault((name,) if joint is None else joint.names, []).append(name)
-        return tuple(tuple(names) for names in found.values())
+            by_unit.setdefault((name,) if joint is None else joint.names, []).append(name)
+        return tuple(tuple(names) for names in by_unit.values())
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,9 @@ class RelaxedTable:
         """The answers to a marginal in probabilities, flat and row-major over the clique's codes, shape (cells,)."""
         if not clique:
             return np.ones(1, np.float32)
-        known = {part: self.part(part) for part in self.blocks.parts(clique)}
-        parts = sorted(known, key=lambda part: len(known[part]))  # the largest is no factor of the product
-        blocks = [known[part] for part in parts]
+        of_part = {part: self.part(part) for part in self.blocks.parts(clique)}
+        parts = sorted(of_part, key=lambda part: len(of_part[part]))  # the largest is no factor of the product
+        blocks = [of_part[part] for part in parts]
         rows = blocks[0].shape[1]
         if len(blocks) == 1:
             return np.asarray(blocks[0].mean(axis=1), np.float32)
@@ -166,9 +166,9 @@ class RelaxedTable:
             return self.probabilities[self.blocks.block(part[0])]
         if part not in self._parts:
             joint, shape = self.blocks.joint_of[part[0]], self.blocks.shape(part)
-            found = np.zeros((int(np.prod(shape)), self.probabilities.shape[1]), np.float32)
-            np.add.at(found, joint.cells(part, shape), self.probabilities[self.blocks.block(joint.names)])
-            self._parts[part] = found
+            sums = np.zeros((int(np.prod(shape)), self.probabilities.shape[1]), np.float32)
+            np.add.at(sums, joint.cells(part, shape), self.probabilities[self.blocks.block(joint.names)])
+            self._parts[part] = sums
         return self._parts[part]
 
     @cached_property
@@ -187,7 +187,7 @@ class RelaxedTable:
         """
         sizes = self.blocks.shape(clique)
         parts = {part: self.part(part) for part in self.blocks.parts(clique)}
-        found = np.empty(len(cells))
+        answers = np.empty(len(cells))
         for begin in range(0, len(cells), _CELLS_AT_ONCE):
             some = slice(begin, begin + _CELLS_AT_ONCE)
             codes = dict(zip(clique, np.unravel_index(cells[some], sizes), strict=True))
@@ -195,8 +195,8 @@ class RelaxedTable:
             for part, probabilities in parts.items():
                 place = np.ravel_multi_index([codes[name] for name in part], self.blocks.shape(part))
                 product = product * probabilities[place]
-            found[some] = np.asarray(product).mean(axis=1)
-        return found
+            answers[some] = np.asarray(product).mean(axis=1)
+        return answers
 
     def threshold(self, clique: Clique, least: int) -> npt.NDArray[np.float64]:
         """The answers to a family of thresholds in probabilities, shape (cells,); see `dpsql.core.threshold`.
@@ -205,7 +205,7 @@ class RelaxedTable:
         """
         return threshold_counts(self.project(clique).astype(np.float64), self.blocks.shape(clique), least)
 
-    def counts(self, family: Asked) -> npt.NDArray[np.float64]:
+    def counts(self, family: QueryFamily) -> npt.NDArray[np.float64]:
         """The answers to a marginal or thresholds in rows, shape (cells,), or to linear queries in steps, (groups,)."""
         if isinstance(family, LinearFamily):
             return family.answers(self.project(family.clique).astype(np.float64)) * self.total
@@ -219,10 +219,10 @@ def _product(rows: Floats, columns: Floats) -> Floats:
     step = _FOR_ONE_THREAD // max(1, columns.size)
     if step < 2:
         return np.asarray(rows @ columns.T, np.float32)
-    found = np.empty((len(rows), len(columns)), np.float32)
+    product = np.empty((len(rows), len(columns)), np.float32)
     for begin in range(0, len(rows), step):
-        np.matmul(rows[begin : begin + step], columns.T, out=found[begin : begin + step])
-    return found
+        np.matmul(rows[begin : begin + step], columns.T, out=product[begin : begin + step])
+    return product
 
 
 def in_order(values: npt.NDArray[Any], blocks: Blocks, parts: Sequence[Clique], clique: Clique) -> npt.NDArray[Any]:

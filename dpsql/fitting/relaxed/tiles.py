@@ -96,13 +96,13 @@ def _levels(tiles: Sequence[tuple[int, int]]) -> list[int]:
         step = max(_LEAST_STEP, 1 << max(0, (size - 1).bit_length() - 4))
         level = -(-size // step) * step
         numbers[level] = numbers.get(level, 0) + number
-    kept, levels = list[int](), sorted(numbers)
+    levels_used, levels = list[int](), sorted(numbers)
     for level, above in itertools.pairwise(levels):
         if numbers[level] * TILE_ROWS * (above - level) > _SAVED:
-            kept.append(level)
+            levels_used.append(level)
         else:
             numbers[above] += numbers[level]
-    return [*kept, *levels[-1:]]
+    return [*levels_used, *levels[-1:]]
 
 
 def _used(blocks: Blocks, stacks: Mapping[int, Sequence[tuple[Any, Any, float]]]) -> list[tuple[int, int]]:
@@ -112,7 +112,7 @@ def _used(blocks: Blocks, stacks: Mapping[int, Sequence[tuple[Any, Any, float]]]
 
 def _possible(measurements: Sequence[Target]) -> list[tuple[int, int]]:
     """The same of all lines along any attribute: which are fitted is noise, and so would the classes be."""
-    cells = ((size, len(one.values)) for one in measurements for size in one.shape)
+    cells = ((size, len(target.values)) for target in measurements for size in target.shape)
     return [(size, -(-count // size // TILE_ROWS)) for size, count in cells]
 
 

@@ -52,8 +52,8 @@ class Trends:
 
     def apart(self, values: Floats) -> Floats:
         """The coefficients of columns of values, of shape (c, …): those of the waves, then what is left."""
-        found = self.waves @ values
-        return np.concatenate([found, values - self.waves.T @ found])
+        coefficients = self.waves @ values
+        return np.concatenate([coefficients, values - self.waves.T @ coefficients])
 
     def together(self, coefficients: Floats) -> Floats:
         """The values of coefficients of shape (w + c, …): the transpose of `apart`, which keeps square sums."""
@@ -71,7 +71,11 @@ def trends_of(domain: Domain, prior: Floats, names: Iterable[str]) -> dict[str, 
     """
     blocks = Blocks.of(domain)
     wanted = (domain.by_name[name] for name in sorted({*names}))
-    return {one.name: trends(one, prior[blocks.block(one.name)]) for one in wanted if runs_of(one)}
+    return {
+        attribute.name: trends(attribute, prior[blocks.block(attribute.name)])
+        for attribute in wanted
+        if runs_of(attribute)
+    }
 
 
 def runs_of(attribute: Attribute) -> list[range]:
@@ -91,9 +95,9 @@ def trends(attribute: Attribute, shares: Floats) -> Trends:
     left_in, free, most = alone.block.copy(), alone.freedom.copy(), attribute.size
     for run in runs_of(attribute):
         place, orders = slice(run.start, run.stop), _orders(len(run))
-        found = np.zeros((len(orders), attribute.size))
-        found[:, place] = _waves(shares[place])
-        waves.append(found)
+        block_waves = np.zeros((len(orders), attribute.size))
+        block_waves[:, place] = _waves(shares[place])
+        waves.append(block_waves)
         slow.append(np.arange(len(orders)) < _SLOW)
         block.append(most + np.array([order.bit_length() for order in orders]))
         left_in[place], free[place] = most + _MOST.bit_length(), 1 - len(orders) / len(run)
@@ -122,13 +126,13 @@ def _waves(shares: Floats) -> Floats:
     shares = np.maximum(shares / max(float(shares.sum()), _LEAST), _LEAST)
     shares = shares / shares.sum()
     rank = np.cumsum(shares) - shares / 2
-    found = np.zeros((0, len(shares)))
+    basis = np.zeros((0, len(shares)))
     for order in _orders(len(shares)):
-        found = np.vstack([found, _orthogonal(shares * np.cos(np.pi * order * rank), found)])
-    return found
+        basis = np.vstack([basis, _orthogonal(shares * np.cos(np.pi * order * rank), basis)])
+    return basis
 
 
-def _orthogonal(wave: Floats, found: Floats) -> Floats:
+def _orthogonal(wave: Floats, basis: Floats) -> Floats:
     """The part of a wave that is orthogonal to those found, of length 1.
 
     Where few values have nearly all rows a wave is nearly a sum of others: what is left of it is rounding. The value
@@ -136,10 +140,10 @@ def _orthogonal(wave: Floats, found: Floats) -> Floats:
     """
     while True:
         wave = wave / float(np.linalg.norm(wave))
-        wave = wave - found.T @ (found @ wave)
+        wave = wave - basis.T @ (basis @ wave)
         left = float(np.linalg.norm(wave))
         if left > 0.5:  # of 1: as orthogonal as numbers are
             return np.asarray(wave / left)
         if left < _ROUNDING:
             wave = np.zeros(len(wave))
-            wave[int(np.argmin((found**2).sum(axis=0)))] = 1.0
+            wave[int(np.argmin((basis**2).sum(axis=0)))] = 1.0

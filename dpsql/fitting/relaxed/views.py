@@ -42,7 +42,7 @@ class Views:
     @staticmethod
     def of(blocks: Blocks, measured: Sequence[Target]) -> Views:
         """The views that these marginals need."""
-        parts = {part for one in measured for part in blocks.parts(one.clique) if part not in blocks.units}
+        parts = {part for target in measured for part in blocks.parts(target.clique) if part not in blocks.units}
         rows = _padded(1 + sum(int(np.prod(blocks.shape(part))) for part in parts)) if blocks.joints else 0
         columns = min(_padded(sum(len(joint.tuples) for joint in blocks.joints)), blocks.width)
         names, sizes = [*map(_named, blocks.units)], [*blocks.unit_sizes]
@@ -64,20 +64,20 @@ class Views:
         """Sizes of a clique's attributes."""
         return self._of.shape(clique)
 
-    def target(self, one: Target) -> Target:
+    def target(self, target: Target) -> Target:
         """A marginal over the units and views."""
         of = self._of
         if not of.joints:
-            return one
-        parts = of.parts(one.clique)
-        shaped = one.values.reshape(one.shape).transpose([one.clique.index(n) for part in parts for n in part])
+            return target
+        parts = of.parts(target.clique)
+        shaped = target.values.reshape(target.shape).transpose([target.clique.index(n) for part in parts for n in part])
         sizes = [int(np.prod(of.shape(part))) for part in parts]
         values = shaped.reshape(sizes)
         for place, part in enumerate(parts):
             if part in of.units and part[0] in of.joint_of:
                 joint = of.joint_of[part[0]]
                 values = values.take(joint.cells(part, of.shape(part)), axis=place)
-        return replace(one, clique=tuple(map(_named, parts)), shape=values.shape, values=values.ravel())
+        return replace(target, clique=tuple(map(_named, parts)), shape=values.shape, values=values.ravel())
 
 
 def _named(part: Clique) -> str:

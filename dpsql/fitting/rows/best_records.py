@@ -50,14 +50,14 @@ class Goal:
 
     Attributes:
         sizes: of the attributes' domains.
-        asked: whether a conjunction asks for a value of an attribute, shape (conjunctions, attributes).
+        reads: whether a conjunction asks for a value of an attribute, shape (conjunctions, attributes).
         wanted: which value it asks for where it asks for one; the same shape.
         weights: what a record that satisfies it gains, shape (conjunctions,).
         slack: how many parts a record may miss and still satisfies it, |S_j| − t_j, shape (conjunctions,).
     """
 
     sizes: tuple[int, ...]
-    asked: npt.NDArray[np.bool_]
+    reads: npt.NDArray[np.bool_]
     wanted: Codes
     weights: Floats
     slack: npt.NDArray[np.int16]
@@ -68,29 +68,29 @@ class Goal:
         merged: dict[tuple[Family, int], float] = {}
         for cell, weight in zip(cells, weights, strict=True):
             merged[cell] = merged.get(cell, 0.0) + weight
-        kept = [cell for cell, weight in merged.items() if weight]
-        asked = np.zeros((len(kept), len(domain)), bool)
-        wanted = np.zeros(asked.shape, np.int64)
-        slack = np.zeros(len(kept), np.int16)
+        cells_used = [cell for cell, weight in merged.items() if weight]
+        reads = np.zeros((len(cells_used), len(domain)), bool)
+        wanted = np.zeros(reads.shape, np.int64)
+        slack = np.zeros(len(cells_used), np.int16)
         place = {name: column for column, name in enumerate(domain.names)}
-        for row, (family, number) in enumerate(kept):
+        for row, (family, number) in enumerate(cells_used):
             clique = clique_of(family)
             slack[row] = len(clique) - (family.least if isinstance(family, Threshold) else len(clique))
             columns = [place[name] for name in clique]
-            asked[row, columns] = True
+            reads[row, columns] = True
             wanted[row, columns] = np.unravel_index(number, domain.shape(clique))
-        gains = np.array([merged[cell] for cell in kept], np.float64)
-        return Goal(domain.shape(domain.names), asked, wanted, gains, slack)
+        gains = np.array([merged[cell] for cell in cells_used], np.float64)
+        return Goal(domain.shape(domain.names), reads, wanted, gains, slack)
 
     @cached_property
     def parts(self) -> list[tuple[Codes, sparse.csr_matrix]]:
         """For each attribute the conjunctions that ask for a value of it, and their weights, shape (values, those)."""
-        found = []
+        by_attribute = []
         for attribute, size in enumerate(self.sizes):
-            rows = np.flatnonzero(self.asked[:, attribute])
+            rows = np.flatnonzero(self.reads[:, attribute])
             entries = (self.weights[rows], (self.wanted[rows, attribute], np.arange(len(rows))))
-            found.append((rows, sparse.csr_matrix(entries, shape=(size, len(rows)))))
-        return found
+            by_attribute.append((rows, sparse.csr_matrix(entries, shape=(size, len(rows)))))
+        return by_attribute
 
     @cached_property
     def offsets(self) -> list[int]:
@@ -99,18 +99,18 @@ class Goal:
 
     def missing(self, records: Codes) -> npt.NDArray[np.int16]:
         """How many parts of each conjunction each record does not have, shape (conjunctions, records)."""
-        found = np.zeros((len(self.wanted), len(records)), np.int16)
+        lacking = np.zeros((len(self.wanted), len(records)), np.int16)
         for attribute, (rows, _) in enumerate(self.parts):
-            found[rows] += self.wanted[rows, attribute, None] != records[:, attribute]
-        return found
+            lacking[rows] += self.wanted[rows, attribute, None] != records[:, attribute]
+        return lacking
 
     def values(self, records: Codes, bias: Floats | None = None) -> Floats:
         """What each record gains, shape (records,); `bias` as in `climb`."""
-        found = np.asarray(self.weights @ (self.missing(records) <= self.slack[:, None]), np.float64)
+        gains = np.asarray(self.weights @ (self.missing(records) <= self.slack[:, None]), np.float64)
         if bias is not None:
             for attribute, offset in enumerate(self.offsets[:-1]):
-                found += bias[np.arange(len(records)), offset + records[:, attribute]]
-        return found
+                gains += bias[np.arange(len(records)), offset + records[:, attribute]]
+        return gains
 
 
 def check_search(search: str) -> None:
@@ -134,10 +134,10 @@ def best_record(goal: Goal, search: str, seconds: float, generator: np.random.Ge
         progress: is asked whether to stop.
     """
     if search == "milp" or (search == "auto" and len(goal.weights) <= _MOST_EXACT):
-        found = exact_record(goal, seconds, generator)
-        if found is not None:
-            found = climb(goal, found[None, :], generator, progress)[0]  # loses nothing, ties become random
-            return np.asarray(found, np.int64)
+        record = exact_record(goal, seconds, generator)
+        if record is not None:
+            record = climb(goal, record[None, :], generator, progress)[0]  # loses nothing, ties become random
+            return np.asarray(record, np.int64)
     return local_record(goal, generator, progress)
 
 
@@ -239,9 +239,9 @@ def satisfying(goal: Goal, records: Codes, generator: np.random.Generator, most:
     for _ in range(len(goal.sizes) if most is None else most):
         drawn = np.searchsorted(cumulative, generator.random(len(records)), side="right")
         chosen = np.minimum(drawn, len(positive) - 1)
-        asked, wanted = _enough(goal, chosen, generator), goal.wanted[chosen]
-        agrees = ~(asked & fixed & (wanted != records)).any(axis=1)
-        changed = asked & agrees[:, None]
+        read_parts, wanted = _enough(goal, chosen, generator), goal.wanted[chosen]
+        agrees = ~(read_parts & fixed & (wanted != records)).any(axis=1)
+        changed = read_parts & agrees[:, None]
         records = np.where(changed, wanted, records)
         fixed |= changed
     return records
@@ -249,12 +249,12 @@ def satisfying(goal: Goal, records: Codes, generator: np.random.Generator, most:
 
 def _enough(goal: Goal, chosen: Codes, generator: np.random.Generator) -> npt.NDArray[np.bool_]:
     """Parts that suffice for each of these conjunctions, shape (chosen, attributes): of a threshold t at random."""
-    asked = goal.asked[chosen]
+    read_parts = goal.reads[chosen]
     if not goal.slack.any():
-        return asked
-    lots = np.where(asked, generator.random(asked.shape), 2.0)
-    enough = asked.sum(axis=1) - goal.slack[chosen]
-    return np.asarray(asked & (lots.argsort(axis=1).argsort(axis=1) < enough[:, None]), np.bool_)
+        return read_parts
+    lots = np.where(read_parts, generator.random(read_parts.shape), 2.0)
+    enough = read_parts.sum(axis=1) - goal.slack[chosen]
+    return np.asarray(read_parts & (lots.argsort(axis=1).argsort(axis=1) < enough[:, None]), np.bool_)
 
 
 def _tie(goal: Goal) -> float:
@@ -306,13 +306,13 @@ def _move(
 ) -> None:
     """Give each record the best value of one attribute; changes `records` and `missing`."""
     rows, weights = goal.parts[attribute]
-    asked = goal.wanted[rows, attribute, None]
-    others = missing[rows] - (asked != records[:, attribute])
+    goal_values = goal.wanted[rows, attribute, None]
+    others = missing[rows] - (goal_values != records[:, attribute])
     gains = np.asarray(weights @ (others == goal.slack[rows, None]).astype(np.float64)).T
     if bias is not None:
         gains = gains + bias[:, goal.offsets[attribute] : goal.offsets[attribute + 1]]
     records[:, attribute] = np.argmax(gains + tie * generator.random(gains.shape), axis=1)
-    missing[rows] = others + (asked != records[:, attribute])
+    missing[rows] = others + (goal_values != records[:, attribute])
 
 
 def exact_record(
@@ -326,20 +326,21 @@ def exact_record(
     from scipy.optimize import Bounds, LinearConstraint, milp  # half a second to import
 
     record: Codes = random_records(goal, 1, generator)[0]
-    asked = [np.unique(goal.wanted[rows, attribute]) for attribute, (rows, _) in enumerate(goal.parts)]
-    asked = asked if bias is None else [np.arange(size) for size in goal.sizes]
-    starts = np.concatenate([[0], np.cumsum([len(values) for values in asked])])
+    listed_values = [np.unique(goal.wanted[rows, attribute]) for attribute, (rows, _) in enumerate(goal.parts)]
+    listed_values = listed_values if bias is None else [np.arange(size) for size in goal.sizes]
+    starts = np.concatenate([[0], np.cumsum([len(values) for values in listed_values])])
     count = len(goal.weights)
     if count == 0 and bias is None:
         return record
-    limits = [LinearConstraint(*each) for each in _limits(goal, asked, starts)]
+    limits = [LinearConstraint(*each) for each in _limits(goal, listed_values, starts)]
     whole = np.concatenate([np.ones(starts[-1]), goal.slack > 0])  # of a conjunction f_j is 0 or 1 by itself
     objective = np.concatenate([np.zeros(starts[-1]) if bias is None else -bias, -goal.weights])
-    found = milp(objective, integrality=whole, bounds=Bounds(0, 1), constraints=limits, options={"time_limit": seconds})
-    if found.x is None:
+    box = Bounds(0, 1)
+    solution = milp(objective, integrality=whole, bounds=box, constraints=limits, options={"time_limit": seconds})
+    if solution.x is None:
         return None
-    for attribute, values in enumerate(asked):
-        chosen = found.x[starts[attribute] : starts[attribute + 1]]
+    for attribute, values in enumerate(listed_values):
+        chosen = solution.x[starts[attribute] : starts[attribute + 1]]
         free = np.setdiff1d(np.arange(goal.sizes[attribute]), values)
         if len(values) and chosen.max() > 0.5:
             record[attribute] = values[int(chosen.argmax())]
@@ -348,49 +349,49 @@ def exact_record(
     return record
 
 
-def _one_value_each(asked: Sequence[Codes], sizes: Sequence[int], starts: Codes, count: int) -> tuple[Any, ...]:
+def _one_value_each(listed_values: Sequence[Codes], sizes: Sequence[int], starts: Codes, count: int) -> tuple[Any, ...]:
     """Σ_v z_iv ≤ 1 for each attribute, = 1 where every value is asked for."""
-    rows = np.repeat(np.arange(len(asked)), [len(values) for values in asked])
-    shape = (len(asked), int(starts[-1]) + count)
+    rows = np.repeat(np.arange(len(listed_values)), [len(values) for values in listed_values])
+    shape = (len(listed_values), int(starts[-1]) + count)
     matrix = sparse.csr_matrix((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=shape)
-    least = np.array([float(len(values) == size) for values, size in zip(asked, sizes, strict=True)])
-    return matrix, least, np.ones(len(asked))
+    least = np.array([float(len(values) == size) for values, size in zip(listed_values, sizes, strict=True)])
+    return matrix, least, np.ones(len(listed_values))
 
 
-def _limits(goal: Goal, asked: Sequence[Codes], starts: Codes) -> list[tuple[Any, ...]]:
+def _limits(goal: Goal, listed_values: Sequence[Codes], starts: Codes) -> list[tuple[Any, ...]]:
     """One value each; f_j − z_iv ≤ 0 for positive weights, Σ z_iv − f_j ≤ |S_j| − 1 for negative ones."""
-    conjunction, attribute = np.nonzero(goal.asked)
+    conjunction, attribute = np.nonzero(goal.reads)
     variable = np.empty(len(conjunction), np.int64)
-    for place, values in enumerate(asked):
+    for place, values in enumerate(listed_values):
         here = attribute == place
         variable[here] = starts[place] + np.searchsorted(values, goal.wanted[conjunction[here], place])
     width, count = int(starts[-1]), len(goal.weights)
     exact = goal.slack[conjunction] == 0
     positive, negated = exact & (goal.weights[conjunction] > 0), exact & (goal.weights[conjunction] < 0)
-    found = [_one_value_each(asked, goal.sizes, starts, count)]
+    limits = [_one_value_each(listed_values, goal.sizes, starts, count)]
     if positive.any():
         rows = np.arange(positive.sum())
         entries = np.concatenate([np.ones(len(rows)), -np.ones(len(rows))])
         places = np.concatenate([width + conjunction[positive], variable[positive]])
         matrix = sparse.csr_matrix((entries, (np.tile(rows, 2), places)), shape=(len(rows), width + count))
-        found.append((matrix, -np.inf, 0.0))
+        limits.append((matrix, -np.inf, 0.0))
     if negated.any():
         negative, rows = np.unique(conjunction[negated], return_inverse=True)
         entries = np.concatenate([np.ones(len(rows)), -np.ones(len(negative))])
         places = np.concatenate([variable[negated], width + negative])
         lines = np.concatenate([rows, np.arange(len(negative))])
         matrix = sparse.csr_matrix((entries, (lines, places)), shape=(len(negative), width + count))
-        lengths = goal.asked[negative].sum(axis=1)
-        found.append((matrix, -np.inf, lengths - 1.0))
+        lengths = goal.reads[negative].sum(axis=1)
+        limits.append((matrix, -np.inf, lengths - 1.0))
     if not exact.all():
-        found.append(_threshold_indicators(goal, conjunction[~exact], variable[~exact], width))
-    return found
+        limits.append(_threshold_indicators(goal, conjunction[~exact], variable[~exact], width))
+    return limits
 
 
 def _threshold_indicators(goal: Goal, conjunction: Codes, variable: Codes, width: int) -> tuple[Any, ...]:
     """t·f_j ≤ Σ z_iv and Σ z_iv − (|S_j| − t + 1)·f_j ≤ t − 1: f_j is 1 just where t parts hold."""
     thresholds, rows = np.unique(conjunction, return_inverse=True)
-    parts, count = goal.asked[thresholds].sum(axis=1), len(thresholds)
+    parts, count = goal.reads[thresholds].sum(axis=1), len(thresholds)
     least = parts - goal.slack[thresholds]
     lines = np.concatenate([rows, np.arange(count), count + rows, count + np.arange(count)])
     places = np.concatenate([variable, width + thresholds, variable, width + thresholds])

@@ -33,8 +33,8 @@ def exact_leaders(
     bias = perturbations(goal, count, noise, generator, shares)
     records = random_records(goal, count, generator)
     for place, own in enumerate(bias):
-        found = exact_record(goal, seconds, generator, own)
-        one = records[place : place + 1] if found is None else found[None, :]
-        records[place] = climb(goal, one, generator, progress, own[None, :])[0]
+        record = exact_record(goal, seconds, generator, own)
+        start = records[place : place + 1] if record is None else record[None, :]
+        records[place] = climb(goal, start, generator, progress, own[None, :])[0]
         progress.check()
     return records

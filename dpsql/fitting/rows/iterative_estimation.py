@@ -68,9 +68,9 @@ class Partial:
             inside: whether a row is in a cell at all; None for all rows.
         """
         inside = np.ones(len(cells), np.bool_) if inside is None else inside
-        reached, found = np.unique(cells[inside], return_inverse=True)
+        reached, numbers = np.unique(cells[inside], return_inverse=True)
         places = np.full(len(cells), len(reached), np.int64)
-        places[inside] = found
+        places[inside] = numbers
         sizes = np.bincount(places, minlength=len(reached)).astype(np.float64)
         rows = np.arange(len(cells))
         matrix = sparse.csr_matrix((np.ones(len(cells)), (rows, places)), shape=(len(cells), len(sizes)))
@@ -177,12 +177,12 @@ def nearest_to_prior(noisy: Floats, current: Floats, *, covers: bool) -> Floats:
     """
     positive = np.maximum(noisy, 0.0)
     total = positive.sum(axis=1)
-    found = positive.copy()
+    nearest = positive.copy()
     over, under = np.flatnonzero(total > 1), np.flatnonzero(total < 1)
-    found[over] = _capped(positive[over], current[over])
+    nearest[over] = _capped(positive[over], current[over])
     if covers:
-        found[under] = _raised(positive[under], current[under])
-    return found
+        nearest[under] = _raised(positive[under], current[under])
+    return nearest
 
 
 def _ratios(positive: Floats, current: Floats) -> tuple[Floats, Floats, Floats]:
@@ -208,15 +208,15 @@ def _capped(positive: Floats, current: Floats) -> Floats:
         ratios, np.maximum(first - 1, 0), axis=1
     )  # of those capped: c is no less, rounding may be
     scale = np.maximum(scale, np.where((first > 0) & some[:, None], last, 0.0))
-    found = np.minimum(positive, scale * current)
+    capped = np.minimum(positive, scale * current)
     lines = np.flatnonzero(~some)  # all that have mass are capped: the rest goes to those that have none
     if len(lines):
         reached = np.where(current[lines] > 0, positive[lines], 0.0)
         others = positive[lines] - reached
         room = others.sum(axis=1, keepdims=True)
         rest = np.maximum(0.0, 1 - reached.sum(axis=1, keepdims=True))
-        found[lines] = reached + others * np.divide(rest, room, out=np.zeros_like(room), where=room > 0)
-    return found
+        capped[lines] = reached + others * np.divide(rest, room, out=np.zeros_like(room), where=room > 0)
+    return capped
 
 
 def _raised(positive: Floats, current: Floats) -> Floats:

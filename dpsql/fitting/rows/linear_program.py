@@ -44,7 +44,7 @@ from dpsql.core.prior import packed
 from dpsql.core.threshold import Threshold
 from dpsql.fitting.rows.threshold_rows import ThresholdRows
 from dpsql.fitting.target import Target
-from dpsql.runtime.aside import aside
+from dpsql.runtime.background import in_background
 from dpsql.runtime.progress import Progress
 
 Codes = npt.NDArray[np.int64]
@@ -98,9 +98,9 @@ class Statistics:
         first = int(self.rows.shape[0])
         parts = [self.rows[places[places < first]]]
         for family in self.thresholds:
-            here = places[(places >= first) & (places < first + len(family.kept))]
+            here = places[(places >= first) & (places < first + len(family.counted))]
             parts.append(family.chosen(here - first))
-            first += len(family.kept)
+            first += len(family.counted)
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def error(self, density: Floats) -> float:
@@ -153,10 +153,10 @@ def statistics(
     # a set of points is known by the sum of its members' random 64-bit numbers: two sets agree with chance 2^-64
     marks = np.random.default_rng(0).integers(0, 2**63, len(points), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     answers, sums, members, owners = [], [], [], []
-    found, empty, empty_cells = 0, 0.0, 0
-    families = [one for one in measured if one.least is not None]
-    linear = [one for one in measured if one.linear is not None]
-    measured = [one for one in measured if one.least is None and one.linear is None]
+    filled_cells, empty, empty_cells = 0, 0.0, 0
+    families = [target for target in measured if target.least is not None]
+    linear = [target for target in measured if target.linear is not None]
+    measured = [target for target in measured if target.least is None and target.linear is None]
     for measurement in measured:
         cells, place = np.unique(packed(points, domain.names, domain, measurement.clique), return_inverse=True)
         fractions = measurement.values / total
@@ -167,20 +167,20 @@ def statistics(
         sums.append(np.zeros(len(cells), np.uint64))
         np.add.at(sums[-1], place, marks)
         members.append(np.arange(len(points)))
-        owners.append(found + place)
-        found += len(cells)
+        owners.append(filled_cells + place)
+        filled_cells += len(cells)
     wanted, keys = np.concatenate([np.zeros(0), *answers]), np.concatenate([np.zeros(0, np.uint64), *sums])
     if merge:
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     else:
-        first = group = np.arange(found)
+        first = group = np.arange(filled_cells)
     low, high = np.full(len(first), math.inf), np.full(len(first), -math.inf)
     np.minimum.at(low, group, wanted)
     np.maximum.at(high, group, wanted)
-    shape = (found, len(points))
+    shape = (filled_cells, len(points))
     places = np.concatenate([_NO_PLACES, *owners]), np.concatenate([_NO_PLACES, *members])
     everything = sparse.csr_array((np.ones(len(points) * len(measured)), places), shape)
-    facts = Statistics(everything[first], low, high, found, empty, empty_cells)
+    facts = Statistics(everything[first], low, high, filled_cells, empty, empty_cells)
     facts = facts if not linear else _with_linear(facts, domain, points, linear, total)
     return facts if not families else _with_thresholds(facts, domain, points, families, total)
 
@@ -190,14 +190,14 @@ def _with_linear(
 ) -> Statistics:
     """The rows of linear queries after those of cells, each divided by its family's largest weight."""
     rows, wanted, empty, empty_cells = [facts.rows], [], facts.empty, facts.empty_cells
-    for one in families:
-        family = one.linear
+    for target in families:
+        family = target.linear
         assert family is not None
         cells = packed(points, domain.names, domain, family.clique)
         entries = family.weights[cells] / family.largest, (family.groups[cells], np.arange(len(points)))
         written = sparse.csr_array(entries, (family.count, len(points)))
         written.eliminate_zeros()
-        fractions = one.values / (total * family.largest)
+        fractions = target.values / (total * family.largest)
         has_point = np.diff(written.indptr) > 0
         rows.append(written[np.flatnonzero(has_point)])
         wanted.append(fractions[has_point])
@@ -217,8 +217,8 @@ def _with_thresholds(
         assert family.least is not None
         rows.append(ThresholdRows.of(domain, points, Threshold(family.clique, family.least)))
         fractions = family.values / total
-        wanted.append(fractions[rows[-1].kept])
-        fractions[rows[-1].kept] = 0.0
+        wanted.append(fractions[rows[-1].counted])
+        fractions[rows[-1].counted] = 0.0
         empty = max(empty, float(np.abs(fractions).max(initial=0.0)))
         empty_cells += len(fractions) - len(wanted[-1])
     low, high = (np.concatenate([ends, *wanted]) for ends in (facts.low, facts.high))
@@ -243,7 +243,7 @@ def nearest_density(facts: Statistics, objective: str, seconds: float, progress:
 
 
 def nearest_of_nearest(
-    facts: Statistics, found: Density, objective: str, others: Statistics, seconds: float, progress: Progress
+    facts: Statistics, solution: Density, objective: str, others: Statistics, seconds: float, progress: Progress
 ) -> Density:
     """Of the densities as near as one that was found, the nearest by the largest error of other answers.
 
@@ -251,7 +251,7 @@ def nearest_of_nearest(
 
     Args:
         facts: the program's rows, without thresholds.
-        found: a solution; with objective `l1` none of its errors may grow, with `max` none beyond the largest.
+        solution: a solution; with objective `l1` none of its errors may grow, with `max` none beyond the largest.
         objective: of that solution.
         others: the rows of further answers for the same points.
         seconds: after which the best density found so far is taken; at first the one given.
@@ -260,12 +260,12 @@ def nearest_of_nearest(
     Returns:
         The density, with the largest error of the others.
     """
-    answers, points = facts.rows @ found.weights, facts.points
+    answers, points = facts.rows @ solution.weights, facts.points
     gap = np.maximum(answers - facts.low, facts.high - answers)
     reach = gap if objective == "l1" else np.full(len(gap), gap.max(initial=0.0))
     bounded = sparse.csr_array(sparse.vstack([facts.rows, -facts.rows], format="csr"))
     limits = np.concatenate([facts.low + reach, reach - facts.high]) * points
-    return _least_maximum(others, time.monotonic() + seconds, progress, found.weights, (bounded, limits))
+    return _least_maximum(others, time.monotonic() + seconds, progress, solution.weights, (bounded, limits))
 
 
 def _least_maximum(
@@ -356,13 +356,13 @@ def _least_sum(facts: Statistics, deadline: float, progress: Progress) -> Densit
     equal = sparse.vstack([sparse.hstack([written, -sides, sides]), sum_to_one], format="csr")
     cost = np.append(np.zeros(points), np.ones(2 * rows))
     wanted = np.append(facts.low, 1.0) * points
-    found = _found({"c": cost, "A_eq": equal, "b_eq": wanted}, deadline, progress)
-    density = np.full(points, 1 / points) if found is None else _density(np.asarray(found.x[:points], np.float64))
+    solution = _solution({"c": cost, "A_eq": equal, "b_eq": wanted}, deadline, progress)
+    density = np.full(points, 1 / points) if solution is None else _density(np.asarray(solution.x[:points], np.float64))
     error = facts.error_sum(density)
-    if found is None:
+    if solution is None:
         return Density(density, error, 0.0, 0)
-    prices = np.asarray(found.eqlin.marginals[:rows], np.float64), np.asarray(found.lower.marginals[:points])
-    return Density(density, error, min(error, float(cost @ found.x) / points), 1, prices)
+    prices = np.asarray(solution.eqlin.marginals[:rows], np.float64), np.asarray(solution.lower.marginals[:points])
+    return Density(density, error, min(error, float(cost @ solution.x) / points), 1, prices)
 
 
 def _density(solution: Floats) -> Floats:
@@ -373,23 +373,23 @@ def _density(solution: Floats) -> Floats:
 
 def _solve(program: dict[str, Any], deadline: float, progress: Progress) -> Floats | None:
     """The solution of a linear program; None if the time is up before it is found."""
-    found = _found(program, deadline, progress)
-    return None if found is None else np.asarray(found.x, np.float64)
+    solution = _solution(program, deadline, progress)
+    return None if solution is None else np.asarray(solution.x, np.float64)
 
 
-def _found(program: dict[str, Any], deadline: float, progress: Progress) -> Any:
+def _solution(program: dict[str, Any], deadline: float, progress: Progress) -> Any:
     """SciPy's answer; None if the time is up before the program is solved."""
     for method in _METHODS:
         left = deadline - time.monotonic()
         if left <= 0:
             return None
-        found = aside(progress, _asked({**program, "method": method, "options": {"time_limit": left}}))
-        if found.x is not None and found.status == 0:
-            return found
+        solution = in_background(progress, _solver({**program, "method": method, "options": {"time_limit": left}}))
+        if solution.x is not None and solution.status == 0:
+            return solution
     return None
 
 
-def _asked(program: dict[str, Any]) -> Callable[[Progress], Any]:
+def _solver(program: dict[str, Any]) -> Callable[[Progress], Any]:
     return lambda _: linprog(**program)
 
 

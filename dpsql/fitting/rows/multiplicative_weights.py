@@ -78,9 +78,9 @@ class Factored:
         """See `Distribution.project`."""
         parts = []
         for names, table in self.factors:
-            kept = [name for name in names if name in clique]
-            if kept:
-                parts.append((tuple(kept), table.sum(axis=tuple(i for i, n in enumerate(names) if n not in clique))))
+            axes = [name for name in names if name in clique]
+            if axes:
+                parts.append((tuple(axes), table.sum(axis=tuple(i for i, n in enumerate(names) if n not in clique))))
         return _product(parts, clique).ravel()
 
     def tilted(self, clique: Clique, exponents: Floats) -> Factored:
@@ -159,9 +159,9 @@ def _gap(measured: Target, answers: Floats) -> Floats:
     """Σ_q q(x)·(m_q − q(A)) in each cell, the queries with values from −1 to 1; `answers` is the marginal (rows)."""
     linear, cells = measured.linear, slice(None) if measured.cells is None else np.array(measured.cells)
     if linear is not None:
-        known = linear.answers(answers)
+        query_answers = linear.answers(answers)
         gap = np.zeros(linear.count)
-        gap[cells] = measured.values - known[cells]
+        gap[cells] = measured.values - query_answers[cells]
         return linear.spread(gap / linear.largest**2)
     gap = np.zeros(len(answers))
     if measured.least is not None:

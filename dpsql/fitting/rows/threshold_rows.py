@@ -47,7 +47,7 @@ class ThresholdRows:
         return np.asarray(np.ravel_multi_index(tuple(self.codes.T), self.shape), np.int64)
 
     @cached_property
-    def kept(self) -> Codes:
+    def counted(self) -> Codes:
         """The queries that some point counts for; the others' answers are 0 whatever the density."""
         return np.flatnonzero(np.rint(self._counted(np.ones(len(self.codes)))) > 0)
 
@@ -56,12 +56,12 @@ class ThresholdRows:
         return threshold_counts(marginal, self.shape, self.least)
 
     def answers(self, density: Floats) -> Floats:
-        """A h of the queries that are kept, shape (kept,)."""
-        return self._counted(density)[self.kept]
+        """A h of the queries that are kept, shape (counted,)."""
+        return self._counted(density)[self.counted]
 
     def chosen(self, places: Codes) -> sparse.csr_array:
         """Some rows, by their places among those that are kept, shape (places, points)."""
-        wanted = np.stack(np.unravel_index(self.kept[places], self.shape), axis=1)
+        wanted = np.stack(np.unravel_index(self.counted[places], self.shape), axis=1)
         matches = np.zeros((len(places), len(self.codes)), np.int16)
         for column in range(len(self.shape)):
             matches += wanted[:, column, None] == self.codes[None, :, column]

@@ -92,10 +92,10 @@ def two_stages(
     over, under = answered <= _EDGE - 1, answered >= 1 - _EDGE
     empty = ~over & (facts.low <= _NONE)
     left = np.flatnonzero((facts.rows[empty].sum(axis=0) == 0) & (prior > 0) & (unused <= _EDGE))
-    kept = ~empty
-    bounds = [(0.0 if o else None, 0.0 if u else None) for o, u in zip(over[kept], under[kept], strict=True)]
+    mask = ~empty
+    bounds = [(0.0 if o else None, 0.0 if u else None) for o, u in zip(over[mask], under[mask], strict=True)]
     weights = np.zeros(len(prior))
-    weights[left] = _nearest(np.log(prior[left]), facts.rows[kept][:, left], facts.low[kept], bounds, progress)
+    weights[left] = _nearest(np.log(prior[left]), facts.rows[mask][:, left], facts.low[mask], bounds, progress)
     return TwoStages(weights, density.error, density.optimal, facts.error_sum(weights) - density.error)
 
 
@@ -123,7 +123,7 @@ def _nearest(
 
     dual, least, steps = np.zeros(len(wanted)), np.inf, _STEPS
     while steps > 0:
-        found = minimize(
+        optimum = minimize(
             dual_value,
             dual,
             jac=True,
@@ -132,7 +132,7 @@ def _nearest(
             callback=lambda _: progress.check(),
             options={"maxiter": steps, "maxfun": steps, "ftol": 1e-15, "gtol": _TIGHT, "maxcor": 30},
         )
-        if not found.fun < least:  # a short step ends it too early where curvature is told badly, so it begins anew
+        if not optimum.fun < least:  # a short step ends it too early where curvature is told badly, so it begins anew
             break
-        dual, least, steps = np.asarray(found.x, np.float64), float(found.fun), steps - int(found.nfev)
+        dual, least, steps = np.asarray(optimum.x, np.float64), float(optimum.fun), steps - int(optimum.nfev)
     return tilted(dual)[0]

@@ -24,11 +24,11 @@ _USUAL_ERROR: Final = 0.02
 _MOST_MEGABYTES: Final = 1_000.0  # beyond these nobody would wait
 
 
-def check_installed(asked: str) -> None:
+def check_installed(feature: str) -> None:
     """Refuse a graphical model where the package is missing.
 
     Args:
-        asked: what needs it.
+        feature: what needs it.
 
     Raises:
         InvalidArgument: it is.
@@ -36,7 +36,7 @@ def check_installed(asked: str) -> None:
     try:
         load_mbi()
     except ImportError as error:
-        raise InvalidArgument(f"{asked} needs the package mbi: pip install 'dpsql[pgm]'") from error
+        raise InvalidArgument(f"{feature} needs the package mbi: pip install 'dpsql[pgm]'") from error
 
 
 def check_graph(domain: Domain, cliques: Sequence[Clique], model_mb: int) -> None:

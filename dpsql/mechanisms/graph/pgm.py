@@ -178,13 +178,13 @@ class PGM(Mechanism):
         domain, measured = held.domain, held.measurements(measured)
         free = within_tree(held, [total, *measured], curator.earlier, self.max_cells)
         best = best_total(targets_of([total, *measured, *free]))
-        known, merging = targets_of([*measured, *free]), None
+        targets, merging = targets_of([*measured, *free]), None
         if self.merge_rare:
-            merging = Merging.of(domain, known[: len(domain)])
-            known = [merging.target(one) for one in known]
-            fit = fit_graph(merging.domain, known, best, self.steps, progress, None, merging.precisions(known))
+            merging = Merging.of(domain, targets[: len(domain)])
+            targets = [merging.target(target) for target in targets]
+            fit = fit_graph(merging.domain, targets, best, self.steps, progress, None, merging.precisions(targets))
         else:
-            fit = fit_graph(domain, known, best, self.steps, progress, start)
+            fit = fit_graph(domain, targets, best, self.steps, progress, start)
         model: Model = GraphModel(fit.tree, best)
         report: dict[str, Any] = {
             "selection": self.selection,
@@ -192,7 +192,7 @@ class PGM(Mechanism):
             "cells": cells,
             "total": round(best),
             **reused(free),
-            **graph_report(fit, cells if merging is None else sum(len(one.values) for one in known)),
+            **graph_report(fit, cells if merging is None else sum(len(target.values) for target in targets)),
         }
         if merging is not None:
             report["merged"], model = merging.merged, merging.model(model)
@@ -209,8 +209,8 @@ class PGM(Mechanism):
         wide = Workload(tuple(dict.fromkeys((*((name,) for name in domain.names), *workload.needed))))
         first = allocate(domain, wide, neighbours, rho, rows, self.max_cells, _ALL_CELLS)
         worth = [clique for clique, _ in first.shares]
-        kept = self._small(domain, worth, set(workload.needed))
-        second = allocate(domain, Workload(tuple(kept)), neighbours, rho, rows, self.max_cells, _ALL_CELLS)
+        cliques = self._small(domain, worth, set(workload.needed))
+        second = allocate(domain, Workload(tuple(cliques)), neighbours, rho, rows, self.max_cells, _ALL_CELLS)
         measured = {clique for clique, _ in second.shares}
         reasons = dict(first.left_out)
         too_large = f"the junction tree would be larger than model_mb = {self.model_mb}"
@@ -218,17 +218,17 @@ class PGM(Mechanism):
 
     def _small(self, domain: Domain, cliques: Sequence[Clique], needed: set[Clique]) -> list[Clique]:
         """The cliques whose tree stays within `model_mb`: the workload's own first, smaller ones before larger ones."""
-        kept: list[Clique] = [(name,) for name in domain.names]
+        tree_cliques: list[Clique] = [(name,) for name in domain.names]
         trials = 0
         for clique in sorted(cliques, key=lambda c: (c not in needed, domain.size(c), c)):
-            if any(set(clique) <= set(other) for other in kept):
-                if clique not in kept:
-                    kept.append(clique)
+            if any(set(clique) <= set(other) for other in tree_cliques):
+                if clique not in tree_cliques:
+                    tree_cliques.append(clique)
             elif trials < _MOST_TRIALS:
                 trials += 1
-                if model_megabytes(domain, [*kept, clique]) <= self.model_mb:
-                    kept.append(clique)
-        return kept
+                if model_megabytes(domain, [*tree_cliques, clique]) <= self.model_mb:
+                    tree_cliques.append(clique)
+        return tree_cliques
 
     def _measure_workload(
         self, walk: Walk, total: Measurement, progress: Progress
@@ -275,12 +275,12 @@ class PGM(Mechanism):
         sizes = _Sizes(domain)
         while rounds.goes_on():
             fitting = sizes.fitting(every, [m.clique for m in measured], self.model_mb * rounds.spent)
-            found = rounds.measure(fitting, _answers(fit.tree, rows))
-            measured.append(found)
+            measurement = rounds.measure(fitting, _answers(fit.tree, rows))
+            measured.append(measurement)
             rows = best_total(targets_of([total, *measured]))
             before, fit = fit, self._again(domain, measured, rows, progress, fit)
-            moved = np.abs(fit.tree.project(found.clique) - before.tree.project(found.clique)).sum()
-            rounds.anneal(domain, found, rows * float(moved))
+            moved = np.abs(fit.tree.project(measurement.clique) - before.tree.project(measurement.clique)).sum()
+            rounds.anneal(domain, measurement, rows * float(moved))
         return measured, fit.tree
 
     def _again(self, domain: Domain, measured: Sequence[Measurement], rows: float, progress: Progress, fit: Fit) -> Fit:
@@ -303,8 +303,8 @@ def _independent(
 def _components(domain: Domain, edges: Sequence[Clique]) -> dict[str, str]:
     """For each column one that stands for all that edges join it to."""
     home = {name: name for name in domain.names}
-    for one, other in edges:
-        old, new = home[one], home[other]
+    for column, other in edges:
+        old, new = home[column], home[other]
         home = {name: new if where == old else where for name, where in home.items()}
     return home
 
@@ -319,7 +319,7 @@ class _Sizes:
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
-        self._known: dict[Clique, float] = {}  # lower bounds: a tree only grows
+        self._least_megabytes: dict[Clique, float] = {}  # lower bounds: a tree only grows
         self._held: list[Clique] = []
 
     def fitting(self, cliques: Sequence[Clique], measured: Sequence[Clique], limit: float) -> list[Clique]:
@@ -327,11 +327,15 @@ class _Sizes:
         held = maximal(self._domain, measured)
         exact = held == self._held
         self._held = held
-        found = []
+        candidates = []
         for clique in cliques:
             inside = any(set(clique) <= set(other) for other in held)
-            if not inside and self._known.get(clique, 0.0) <= limit and not (exact and clique in self._known):
-                self._known[clique] = model_megabytes(self._domain, [*held, clique])
-            if inside or self._known[clique] <= limit:
-                found.append(clique)
-        return found
+            if (
+                not inside
+                and self._least_megabytes.get(clique, 0.0) <= limit
+                and not (exact and clique in self._least_megabytes)
+            ):
+                self._least_megabytes[clique] = model_megabytes(self._domain, [*held, clique])
+            if inside or self._least_megabytes[clique] <= limit:
+                candidates.append(clique)
+        return candidates

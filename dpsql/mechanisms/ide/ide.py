@@ -266,9 +266,9 @@ class IDE(Options):
         return [name for name in self.features_of(domain) if domain.size((*keys, name)) <= self.max_cells]
 
 
-def _check_count(name: str, asked: int | None, most: int, what: str) -> None:
+def _check_count(name: str, count: int | None, most: int, what: str) -> None:
     """Refuse more marginals than there are."""
-    if asked is not None and asked > most:
+    if count is not None and count > most:
         raise InvalidArgument(
-            f"{name} is {asked}, but within max_cells there are {most} {what}: give {most} at most, or leave it out"
+            f"{name} is {count}, but within max_cells there are {most} {what}: give {most} at most, or leave it out"
         )

@@ -55,8 +55,8 @@ class Options(Mechanism):
         check_range("max_cells", self.max_cells, 2, 10_000_000)
         check_range("support", self.support, 1000, MOST_SUPPORT)
         check_range("passes", self.passes, 1, 1000)
-        known = {"noise": noise_names(), "ties": TIES, "reach": REACHES, "method": METHODS, "totals": TOTALS}
-        for name, words in known.items():
+        choices = {"noise": noise_names(), "ties": TIES, "reach": REACHES, "method": METHODS, "totals": TOTALS}
+        for name, words in choices.items():
             check_word(name, getattr(self, name), words)
         if self.clear is not None:
             check_range("clear", self.clear, 0, 100)

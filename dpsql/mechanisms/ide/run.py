@@ -42,7 +42,7 @@ class Run:
     """One run.
 
     Attributes:
-        asked: the options of the mechanism.
+        options: the options of the mechanism.
         walk, generator, progress: of the run.
         keys: the region's and the groups' columns.
         features: the other columns.
@@ -53,7 +53,7 @@ class Run:
         summed: what was measured inside regions or groups, added up over these.
     """
 
-    asked: Options
+    options: Options
     walk: Walk
     generator: np.random.Generator
     progress: Progress
@@ -66,14 +66,14 @@ class Run:
     summed: list[Target] = field(default_factory=list)
 
     @staticmethod
-    def of(asked: Options, walk: Walk, prior: Prior, generator: np.random.Generator, progress: Progress) -> Run:
+    def of(options: Options, walk: Walk, prior: Prior, generator: np.random.Generator, progress: Progress) -> Run:
         """Before the first question: the support."""
         domain = walk.domain
-        keys, features = asked.keys_of(domain), asked.features_of(domain)
-        codes, weights = support_of(prior, domain, features, asked.copies, asked.rows_of(domain), generator)
-        if asked.reach == "domain":
+        keys, features = options.keys_of(domain), options.features_of(domain)
+        codes, weights = support_of(prior, domain, features, options.copies, options.rows_of(domain), generator)
+        if options.reach == "domain":
             codes, weights = every_record(domain, codes, weights)
-        return Run(asked, walk, generator, progress, keys, features, codes, weights, prior.total)
+        return Run(options, walk, generator, progress, keys, features, codes, weights, prior.total)
 
     @property
     def domain(self) -> Domain:
@@ -83,7 +83,7 @@ class Run:
     def whole(self) -> Outcome:
         """Algorithm 1."""
         total = self.walk.total()
-        own = self.asked.own_marginals(self.domain, self.walk.workload)
+        own = self.options.own_marginals(self.domain, self.walk.workload)
         chosen = own or self._dependent((), np.array([max(1.0, float(total.values[0]))]))
         measured = self.walk.marginals() if own else self.walk.chosen(chosen, "marginals")
         best = best_total(targets_of([total, *measured]))
@@ -102,35 +102,35 @@ class Run:
 
     def reaching(self, targets: Sequence[Target]) -> Run:
         """The run with rows in the measured cells, where it may have others than the prior's."""
-        if self.asked.reach != "cells":
+        if self.options.reach != "cells":
             return self
-        wanted = [(one.clique, np.where(self._clear(one), one.values, 0.0)) for one in targets]
-        copies = self.asked.copies
+        wanted = [(target.clique, np.where(self._clear(target), target.values, 0.0)) for target in targets]
+        copies = self.options.copies
         codes, weights = with_cells(self.domain, self.codes, self.prior, wanted, copies, self.generator)
         return replace(self, codes=codes, prior=weights, own=len(self.codes))
 
-    def _clear(self, one: Target) -> npt.NDArray[np.bool_]:
+    def _clear(self, target: Target) -> npt.NDArray[np.bool_]:
         """The cells of the partial workload: all, or those that stand out of the noise."""
-        if self.asked.clear is None:
-            return np.ones(len(one.values), bool)
-        return np.asarray(one.values >= self.asked.clear * one.stddev)
+        if self.options.clear is None:
+            return np.ones(len(target.values), bool)
+        return np.asarray(target.values >= self.options.clear * target.stddev)
 
     def _fitted(self, targets: Sequence[Target], total: float) -> tuple[Floats, dict[str, Any]]:
         """The weights, and what to report of how they were found."""
-        if self.asked.method == "exact":
-            found = two_stages(self.domain, self.codes, self.prior, targets, total, self.asked.seconds, self.progress)
-            told = {"fit": "prior, reweighted in two exact stages", "least_l1": round(found.least, 4)}
-            return found.weights, told | ({} if found.optimal else {"solved": False})
+        if self.options.method == "exact":
+            fit = two_stages(self.domain, self.codes, self.prior, targets, total, self.options.seconds, self.progress)
+            report = {"fit": "prior, reweighted in two exact stages", "least_l1": round(fit.least, 4)}
+            return fit.weights, report | ({} if fit.optimal else {"solved": False})
         partials, noisy = [], []
-        for one in targets:
-            cells = packed(self.codes, self.features, self.domain, one.clique)
-            inside = self._clear(one)[cells]
+        for target in targets:
+            cells = packed(self.codes, self.features, self.domain, target.clique)
+            inside = self._clear(target)[cells]
             partials.append(Partial.of(cells, None if inside.all() else inside))
-            noisy.append(one.values.reshape(1, -1) / total)
-        kept = [place for place, part in enumerate(partials) if len(part.reached)]
-        steps = self.asked.iterations or self.asked.passes * len(partials)
-        chosen = [partials[place] for place in kept], [noisy[place] for place in kept]
-        start, random, ties = self.prior[None, :], self.generator, self.asked.ties
+            noisy.append(target.values.reshape(1, -1) / total)
+        places = [place for place, part in enumerate(partials) if len(part.reached)]
+        steps = self.options.iterations or self.options.passes * len(partials)
+        chosen = [partials[place] for place in places], [noisy[place] for place in places]
+        start, random, ties = self.prior[None, :], self.generator, self.options.ties
         weights = estimate(start, *chosen, steps, random, self.progress, ties)[0]
         return weights, {"fit": "prior, reweighted"}
 
@@ -145,27 +145,27 @@ class Run:
         q = np.where(inside, weights, 0.0) / max(1 - beyond, _SMALLEST)
         p = np.where(inside, self.prior, 0.0) / max(float(self.prior[inside].sum()), _SMALLEST)
         least = 0.0
-        for one in targets:
-            cells, size = packed(self.codes, self.features, self.domain, one.clique), len(one.values)
+        for target in targets:
+            cells, size = packed(self.codes, self.features, self.domain, target.clique), len(target.values)
             least = max(least, _kl(*(np.bincount(cells, part, size).astype(np.float64) for part in (q, p))))
-        found = {"distance": _kl(q, p), "least_distance": least}
-        return found | ({"beyond": round(beyond, 4)} if beyond > 0 else {})
+        distances = {"distance": _kl(q, p), "least_distance": least}
+        return distances | ({"beyond": round(beyond, 4)} if beyond > 0 else {})
 
     def _reach(
         self, answers: Callable[[Clique], npt.NDArray[Any]], targets: Sequence[Target], total: float
     ) -> dict[str, Any]:
         """A warning where the rows do not reach what was measured."""
         support = Domain(tuple(self.domain.by_name[name] for name in self.features))
-        mend = MEND if self.asked.reach == "prior" else "give a prior that has some, or more copies"
+        mend = MEND if self.options.reach == "prior" else "give a prior that has some, or more copies"
         return reach_report(support, self.codes, answers, targets, total, mend)
 
     def _earlier(self, measured: Sequence[Measurement], total: float) -> list[Measurement]:
         """Earlier whole marginals whose noise leaves something of them."""
-        return precise(usable(self.walk.curator.earlier, measured, self.domain, self.asked.max_cells), total)
+        return precise(usable(self.walk.curator.earlier, measured, self.domain, self.options.max_cells), total)
 
     def by_groups(self) -> Outcome:
         """Algorithm 2."""
-        region = self.asked.region_of(self.domain)
+        region = self.options.region_of(self.domain)
         totals, weights, chosen = self._regions(region)
         groups = _all_codes(self.domain, self.keys)
         if self.keys == region:
@@ -173,24 +173,24 @@ class Run:
         inside = packed(groups, self.keys, self.domain, region)  # the region of each group
         measured = self.walk.marginals("groups")[0].values.astype(np.float64)
         counts = np.maximum(measured, 0.0) if self._as_published else _shared_out(measured, totals, inside)
-        kept = np.flatnonzero(counts > 0)
-        fits = [self.domain.size((*self.keys, name)) <= self.asked.max_cells for name in self.features]
+        places = np.flatnonzero(counts > 0)
+        fits = [self.domain.size((*self.keys, name)) <= self.options.max_cells for name in self.features]
         columns = independent_columns(self.features, self.information, self._count("group marginals"), fits)
         noisy = self._by(self.keys, columns, "group marginals", np.maximum(measured, 1.0))
-        begin = self._group_prior(groups[kept], weights[inside[kept]])
-        moved = self._estimate(begin, columns, [answers[kept] for answers in noisy])
-        return self._grouped(groups[kept], moved, counts[kept], chosen, columns)
+        begin = self._group_prior(groups[places], weights[inside[places]])
+        moved = self._estimate(begin, columns, [answers[places] for answers in noisy])
+        return self._grouped(groups[places], moved, counts[places], chosen, columns)
 
     @property
     def _as_published(self) -> bool:
         """Whether totals stay as they are measured."""
-        return self.asked.totals == "paper"
+        return self.options.totals == "paper"
 
     def _group_prior(self, groups: Codes, weights: Floats) -> Floats:
         """What each group starts from; see the module. The regions' estimates, where the prior cannot say more."""
-        public, region = cast(Prior, self.walk.curator.prior), self.asked.region_of(self.domain)
+        public, region = cast(Prior, self.walk.curator.prior), self.options.region_of(self.domain)
         columns = tuple(name for name in self.keys if name not in region)
-        if not self.asked.group_prior or not public.covers((*columns, *self.features)):
+        if not self.options.group_prior or not public.covers((*columns, *self.features)):
             return weights
         places = [public.names.index(name) for name in self.features]
         distinct, rows = np.unique(public.codes[:, places], axis=0, return_inverse=True)
@@ -225,14 +225,14 @@ class Run:
     def _by(self, outer: Clique, inner: Sequence[Clique], part: str, totals: Floats) -> list[Floats]:
         """Noisy answers to marginals inside each value of `outer`, in fractions; shapes (values of outer, cells)."""
         cliques = [self.domain.clique((*outer, *clique)) for clique in inner]
-        found = []
+        fractions = []
         for clique, own, measurement in zip(inner, cliques, self.walk.chosen(cliques, part), strict=True):
             order = [own.index(name) for name in (*outer, *clique)]
             values = measurement.values.reshape(self.domain.shape(own)).transpose(order).astype(np.float64)
             values, shape = values.reshape(len(totals), -1), self.domain.shape(clique)
             self.summed.append(Target(clique, shape, values.sum(axis=0), len(totals) * float(measurement.variance)))
-            found.append(values / totals[:, None])
-        return found
+            fractions.append(values / totals[:, None])
+        return fractions
 
     @cached_property
     def information(self) -> Floats:
@@ -247,14 +247,14 @@ class Run:
     def _dependent(self, outer: Clique, totals: Floats) -> tuple[Clique, ...]:
         """Marginals chosen from the prior, and from the noisy totals that decide which would drown in noise."""
         stddev = self.walk.course.stddev(self.walk.course.of(Chosen, "marginals")[0].part)
-        sizes, room = self.domain.shape(self.features), self.asked.max_cells // self.domain.size(outer)
+        sizes, room = self.domain.shape(self.features), self.options.max_cells // self.domain.size(outer)
         noise = _expected_noise(stddev, totals)
         return dependent_cliques(self.features, sizes, self.information, self._count("marginals"), room, noise)
 
     def _estimate(self, weights: Floats, cliques: Sequence[Clique], noisy: Sequence[Floats]) -> Floats:
         partials = [Partial.of(packed(self.codes, self.features, self.domain, clique)) for clique in cliques]
-        steps = self.asked.iterations or self.asked.passes * len(cliques)
-        return estimate(weights, partials, noisy, steps, self.generator, self.progress, self.asked.ties)
+        steps = self.options.iterations or self.options.passes * len(cliques)
+        return estimate(weights, partials, noisy, steps, self.generator, self.progress, self.options.ties)
 
     def _grouped(
         self, groups: Codes, weights: Floats, totals: Floats, chosen: Sequence[Clique], columns: Sequence[Clique]
@@ -263,13 +263,13 @@ class Run:
         if total <= 0:  # no group has rows, as far as the noise lets see
             groups = _all_codes(self.domain, self.keys)
             totals, weights = np.ones(len(groups)), np.repeat(self.prior[None, :], len(groups), axis=0)
-        kept = np.flatnonzero(totals > 0)
-        share = totals[kept] / totals.sum()
+        places = np.flatnonzero(totals > 0)
+        share = totals[places] / totals.sum()
         model = GroupedRows(
-            self.domain, self.keys, groups[kept], self.codes, share[:, None] * weights[kept], max(0.0, total)
+            self.domain, self.keys, groups[places], self.codes, share[:, None] * weights[places], max(0.0, total)
         )
         report = self._report(total, chosen, "dependences of the prior")
-        report |= {"fit": "prior, reweighted by region and group", "groups": len(kept)}
+        report |= {"fit": "prior, reweighted by region and group", "groups": len(places)}
         if not self._as_published:  # its totals are cut off at 0, so they add up to more rows than the marginals
             report |= self._reach(model.project, self.summed, total)
         if columns:
@@ -283,7 +283,7 @@ class Run:
             "measured": [list(clique) for clique in chosen],
             "chosen by": why,
             "support": len(self.codes),
-            "noise": self.asked.noise,
+            "noise": self.options.noise,
         }
 
 
@@ -308,9 +308,9 @@ def _shared_out(counts: Floats, totals: Floats, inside: Codes) -> Floats:
     """
     by_part = np.argsort(inside, kind="stable").reshape(len(totals), -1)
     fractions = nearest_by_threshold(counts[by_part] / np.maximum(totals, 1.0)[:, None], covers=True)
-    found = np.zeros(len(counts))
-    found[by_part] = totals[:, None] * fractions
-    return found
+    shares = np.zeros(len(counts))
+    shares[by_part] = totals[:, None] * fractions
+    return shares
 
 
 def _kl(q: Floats, p: Floats) -> float:

@@ -58,9 +58,9 @@ def remarks(
         most: rows that are kept.
     """
     mend = MEND if reach == "prior" else f"reach is {reach!r}, which makes such rows where counts ask for them"
-    said = [Remark("prior", words) for words in reach_words(prior, domain, workload.cliques, mend)]
+    prior_remarks = [Remark("prior", words) for words in reach_words(prior, domain, workload.cliques, mend)]
     if reach != "prior" or copies is None:
-        return said
+        return prior_remarks
     copies = 1 if prior.covers(domain.names) else copies
     lightest = float(prior.weights.min()) / prior.total / copies
     if len(prior.codes) * copies > most:
@@ -71,7 +71,7 @@ def remarks(
         f"KL(q‖prior) is at most {distance:.3g} nats. The release says it as distance, beside the least_distance that "
         "the measured answers need"
     )
-    return [*said, Remark("promise", words)]
+    return [*prior_remarks, Remark("promise", words)]
 
 
 def most_rows(support: int, *, exact: bool) -> int:
@@ -95,8 +95,8 @@ def support_of(
     filled, parents = smaller.completed(lacking, generator, copies)
     filled_weights = weights[parents] / np.bincount(parents, minlength=len(codes))[parents]
     if len(filled) > most:
-        kept, times = np.unique(systematic(filled_weights, most, generator), return_counts=True)
-        filled, filled_weights = filled[kept], times.astype(np.float64)
+        rows, times = np.unique(systematic(filled_weights, most, generator), return_counts=True)
+        filled, filled_weights = filled[rows], times.astype(np.float64)
     return filled, filled_weights / filled_weights.sum()
 
 
@@ -140,16 +140,16 @@ def with_cells(
             continue
         fresh = codes[systematic(weights, len(cells) * copies, generator)].copy()
         fresh[1::2] = _drawn(domain, margins, len(fresh) // 2, generator)
-        for name, found in zip(clique, np.unravel_index(np.repeat(cells, copies), domain.shape(clique)), strict=True):
-            fresh[:, domain.names.index(name)] = found
+        for name, column in zip(clique, np.unravel_index(np.repeat(cells, copies), domain.shape(clique)), strict=True):
+            fresh[:, domain.names.index(name)] = column
         added.append(fresh)
         room -= len(fresh)
     if len(added) == 1:
         return codes, weights
     added.append(_drawn(domain, margins, sum(map(len, added[1:])), generator))
     distinct = np.unique(np.concatenate(added[1:]), axis=0)
-    known = np.isin(_keys(distinct), _keys(codes))
-    fresh, share = distinct[~known], min(_MOST_BEYOND, max(_LEAST_BEYOND, beyond))
+    is_present = np.isin(_keys(distinct), _keys(codes))
+    fresh, share = distinct[~is_present], min(_MOST_BEYOND, max(_LEAST_BEYOND, beyond))
     even = np.full(len(fresh), share / max(1, len(fresh)))
     return np.concatenate([codes, fresh]), np.append((1 - share) * weights, even) if len(fresh) else weights
 
@@ -158,7 +158,7 @@ def _margins(
     domain: Domain, codes: Codes, weights: Floats, measured: Sequence[tuple[Clique, Floats]]
 ) -> dict[str, Floats]:
     """How probable each value of each column is: by positive noisy counts, by the prior where there are none."""
-    found = {}
+    margins = {}
     for name in domain.names:
         sums = np.zeros(domain.size((name,)))
         for clique, values in measured:
@@ -167,8 +167,8 @@ def _margins(
                 sums += np.maximum(values, 0.0).reshape(domain.shape(clique)).sum(axis=axes)
         if not sums.any():
             sums = np.bincount(codes[:, domain.names.index(name)], weights, len(sums)).astype(np.float64)
-        found[name] = sums / sums.sum()
-    return found
+        margins[name] = sums / sums.sum()
+    return margins
 
 
 def _drawn(domain: Domain, margins: Mapping[str, Floats], count: int, generator: np.random.Generator) -> Codes:

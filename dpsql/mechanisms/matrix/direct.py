@@ -23,7 +23,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
 from dpsql.evidence.earlier_releases import agreeing, combined, light, public_total, reused, usable
-from dpsql.evidence.occupied import Known, occupied
+from dpsql.evidence.occupied import SideFacts, occupied
 from dpsql.evidence.public_prior import fit_with_prior
 from dpsql.fitting.least_squares import MOST_ADDED, Estimate, additions, least_squares
 from dpsql.fitting.relaxed.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
@@ -131,11 +131,11 @@ class Direct(Mechanism):
         measured, linear = held.measurements(measured), held.measurements(linear)
         earlier = usable(held.measurements(curator.earlier), measured, held.domain, _MOST_CELLS, room=_MOST_CELLS)
         earlier = light(held.domain, measured, earlier)
-        known = combined(measured, earlier)
-        total = best_total([*public_total(curator), *targets_of(total_known), *known])
+        targets = combined(measured, earlier)
+        total = best_total([*public_total(curator), *targets_of(total_known), *targets])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         fit, prior_report = fit_consistent(
-            held.known(curator.prior), known, workload, total, settings, seed, progress, targets_of(linear)
+            held.side_facts(curator.prior), targets, workload, total, settings, seed, progress, targets_of(linear)
         )
         model = RelaxedModel(fit.model, (*workload.cliques, *dict.fromkeys(m.clique for m in linear)))
         report = {
@@ -187,8 +187,8 @@ def check_additions(domain: Domain, cliques: Sequence[Clique], name: str) -> Non
 
 
 def fit_consistent(
-    facts: Known,
-    known: Sequence[Target],
+    facts: SideFacts,
+    targets: Sequence[Target],
     workload: Workload,
     total: float,
     settings: Settings,
@@ -207,18 +207,18 @@ def fit_consistent(
 
     domain, cliques = facts.domain, workload.closure()
     if linear:  # of columns that no marginal tells of earlier releases may have told
-        cliques = tuple(dict.fromkeys((*cliques, *((name,) for one in linear for name in one.clique))))
+        cliques = tuple(dict.fromkeys((*cliques, *((name,) for target in linear for name in target.clique))))
     wanted = [clique for clique in cliques if len(clique) == 1 or clique in workload.cliques]
 
     def last(marginals: Sequence[Target]) -> Fit:
-        kept = [measured for measured in marginals if measured.clique in set(wanted)]
-        return fit_marginals(domain, [*kept, *linear], total, settings, seed, progress)
+        selection = [measured for measured in marginals if measured.clique in set(wanted)]
+        return fit_marginals(domain, [*selection, *linear], total, settings, seed, progress)
 
     def fit(marginals: Sequence[Target]) -> Fit:
         return last(_targets(domain, least_squares(domain, marginals), wanted))
 
     return fit_with_prior(
-        facts, cliques, known, fit, last, total=total, max_cells=_MOST_CELLS, seed=seed, progress=progress
+        facts, cliques, targets, fit, last, total=total, max_cells=_MOST_CELLS, seed=seed, progress=progress
     )
 
 

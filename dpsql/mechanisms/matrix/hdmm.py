@@ -154,23 +154,23 @@ class HDMM(Mechanism):
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
         workload, curator = walk.workload, walk.curator
-        measured = curator.measure(self._asked(walk), self.distribution)
+        measured = curator.measure(self._shares_of(walk), self.distribution)
         held = occupied(walk.domain, measured)
         domain, measured = held.domain, held.measurements(measured)
         if self.reconstruct == "pgm":
             return self._graph(curator, held, measured, progress)
-        facts = held.known(curator.prior)
+        facts = held.side_facts(curator.prior)
         earlier = usable(held.measurements(curator.earlier), measured, domain, self.max_cells, room=_MOST_CELLS)
         if self.reconstruct == "least_squares":
             earlier = light(domain, measured, earlier)
-        known = combined(measured, earlier)
-        total = best_total([*public_total(curator), *known])
+        evidence = combined(measured, earlier)
+        total = best_total([*public_total(curator), *evidence])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
         if self.reconstruct == "least_squares":
-            fit, prior_report = fit_consistent(facts, known, workload, total, settings, seed, progress)
+            fit, prior_report = fit_consistent(facts, evidence, workload, total, settings, seed, progress)
         else:
             fit, prior_report = fit_marginals_with_prior(
-                facts, workload, known, total, settings, self.max_cells, seed, progress
+                facts, workload, evidence, total, settings, self.max_cells, seed, progress
             )
         least_squares = self.reconstruct == "least_squares"
         against = Fitness.of(RelaxedModel(fit.model), measured) if least_squares else None
@@ -184,7 +184,7 @@ class HDMM(Mechanism):
         }
         return Outcome(held.model(RelaxedModel(fit.model, targets)), report)
 
-    def _asked(self, walk: Walk) -> list[tuple[Clique, Fraction]]:
+    def _shares_of(self, walk: Walk) -> list[tuple[Clique, Fraction]]:
         """The marginals to measure with their ρ: those of the run that was killed, or within what is left of a pure ε.
 
         The best shares under Laplace noise come from a descent whose last digits another processor may find otherwise,
@@ -236,8 +236,8 @@ def _weights(domain: Domain, workload: Workload, max_cells: int, *, pure: bool) 
     closure = _candidates(domain, workload, max_cells)
     held = set(closure)
     wanted = [clique for clique in workload.needed if clique in held] or closure
-    found = (best_laplace_strategy if pure else best_strategy)(domain, wanted, closure)
-    weights = {clique: round(_DIGITS * float(share)) for clique, share in zip(closure, found, strict=True)}
+    strategy = (best_laplace_strategy if pure else best_strategy)(domain, wanted, closure)
+    weights = {clique: round(_DIGITS * float(share)) for clique, share in zip(closure, strategy, strict=True)}
     for clique in closure:
         if len(clique) == 1:
             weights[clique] = max(weights[clique], _DIGITS // (20 * len(closure)))

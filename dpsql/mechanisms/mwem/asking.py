@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dpsql.core.linear_family import Asked, LinearFamily, answers_of, columns_of
+from dpsql.core.linear_family import LinearFamily, QueryFamily, answers_of, columns_of
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
@@ -22,31 +22,31 @@ from dpsql.privacy.linear_families import family_stddevs
 
 
 def ask(
-    walk: Walk, now: Distribution, asked: Sequence[Asked], total: float, *, whole: bool, penalised: bool
+    walk: Walk, now: Distribution, families: Sequence[QueryFamily], total: float, *, whole: bool, penalised: bool
 ) -> list[Measurement]:
     """Select what the distribution answers worst, and measure it.
 
     Args:
         walk: of the release.
         now: A_{i−1}.
-        asked: the candidates, or the families whose single queries are.
+        families: the candidates, or the families whose single queries are.
         total: n, rows.
         whole: select and measure whole marginals and families, and no single queries.
         penalised: take expected noise off the scores of whole ones.
     """
     domain, curator, noise = walk.domain, walk.curator, walk.course.noise
 
-    def answers(family: Asked) -> Any:
+    def answers(family: QueryFamily) -> Any:
         return answers_of(domain, total * now.project(columns_of(family)), family)
 
     if not whole:
-        return curator.measure_selected_cells(asked, answers, 1, walk.course.step, noise)[1]
-    penalties = [_expected(walk.course, family) for family in asked] if penalised else None
-    factors = weights(domain, asked, curator.neighbours)
-    return [curator.measure_selected_marginal(asked, answers, walk.course.step, noise, penalties, factors)]
+        return curator.measure_selected_cells(families, answers, 1, walk.course.step, noise)[1]
+    penalties = [_expected(walk.course, family) for family in families] if penalised else None
+    factors = weights(domain, families, curator.neighbours)
+    return [curator.measure_selected_marginal(families, answers, walk.course.step, noise, penalties, factors)]
 
 
-def _expected(course: Course, family: Asked) -> float:
+def _expected(course: Course, family: QueryFamily) -> float:
     """About Σ |noise| of the answers, if the family is measured: rows, or steps of linear queries."""
     (_, measure), facts, noise = course.step, course.facts, course.noise
     if isinstance(family, LinearFamily):
@@ -55,7 +55,7 @@ def _expected(course: Course, family: Asked) -> float:
     return expected_noise(facts.domain, family, noise.stddev(measure, facts.neighbours.marginal(noise.norm)))
 
 
-def asked_of(workload: Workload, *, larger: bool) -> Sequence[Asked]:
+def asked_of(workload: Workload, *, larger: bool) -> Sequence[QueryFamily]:
     """What rounds select from, or whose queries.
 
     Args:
@@ -63,9 +63,9 @@ def asked_of(workload: Workload, *, larger: bool) -> Sequence[Asked]:
         larger: after the 1-way marginals: all larger parts of marginals and thresholds.
     """
     if not larger:
-        return workload.asked
-    found: list[Asked] = [*candidates(workload), *workload.linear]
-    return found or workload.families
+        return workload.query_families
+    families: list[QueryFamily] = [*candidates(workload), *workload.linear]
+    return families or workload.families
 
 
 def named(measured: Measurement) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dpsql.core.domain import Domain
-from dpsql.core.linear_family import Asked, LinearFamily, columns_of
+from dpsql.core.linear_family import LinearFamily, QueryFamily, columns_of
 from dpsql.mechanisms.threshold_queries import expected_noise
 
 _PLAYS: Final = 15
@@ -42,7 +42,7 @@ class Updates:
 
 
 def foreseen_updates(
-    domain: Domain, candidates: Sequence[Asked], spread: float, rounds: int, max_cells: int, *, whole: bool
+    domain: Domain, candidates: Sequence[QueryFamily], spread: float, rounds: int, max_cells: int, *, whole: bool
 ) -> Updates:
     """The geometric mean of some plays, which are the same for the same facts.
 
@@ -54,12 +54,12 @@ def foreseen_updates(
         max_cells: of a group.
         whole: whether marginals are measured whole, or cells of them.
     """
-    columns = [frozenset(columns_of(one)) for one in candidates]
+    columns = [frozenset(columns_of(ask)) for ask in candidates]
     noise = [
-        0.0 if isinstance(one, LinearFamily) or not whole else expected_noise(domain, one, spread) for one in candidates
+        0.0 if isinstance(ask, LinearFamily) or not whole else expected_noise(domain, ask, spread) for ask in candidates
     ]
-    kept = 0.0 if whole else _KEPT
-    plays = [_play(domain, columns, noise, rounds, max_cells, kept, random.Random(seed)) for seed in range(_PLAYS)]
+    share = 0.0 if whole else _KEPT
+    plays = [_play(domain, columns, noise, rounds, max_cells, share, random.Random(seed)) for seed in range(_PLAYS)]
     return Updates(*(statistics.geometric_mean(getattr(play, name) for play in plays) for name in ("cells", "number")))
 
 
@@ -69,10 +69,10 @@ def _play(
     noise: Sequence[float],
     rounds: int,
     max_cells: int,
-    kept: float,
+    share: float,
     generator: random.Random,
 ) -> Updates:
-    """One course of selections. A candidate that is selected has a part `kept` of its error left."""
+    """One course of selections. A candidate that is selected has a part `share` of its error left."""
     errors = [_ERROR * max(1, len(names) - 1) * generator.random() for names in columns]
     queue = [(noise[place] - error, place) for place, error in enumerate(errors)]
     heapq.heapify(queue)
@@ -91,5 +91,5 @@ def _play(
         held[joined] = 1 + sum(held.pop(part) for part in parts)
         inside = len(joined) + held[joined]
         selected, cells, number = selected + 1, cells + size * inside, number + inside
-        heapq.heappush(queue, (noise[place] - kept * (noise[place] - score), place))
+        heapq.heappush(queue, (noise[place] - share * (noise[place] - score), place))
     return Updates(cells, number)

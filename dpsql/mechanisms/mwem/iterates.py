@@ -43,9 +43,9 @@ class Past:
     @staticmethod
     def of(curator: Curator, total: Measurement, max_cells: int) -> Past:
         """What the number of rows does not contradict: the smallest marginals with the least noise."""
-        found = usable(curator.earlier, [total], curator.domain, max_cells)
-        found = precise(found, best_total(targets_of([total, *found])))
-        return Past(sorted(found, key=lambda m: (len(m.clique), m.variance))[:_MOST_REUSED])
+        measurements = usable(curator.earlier, [total], curator.domain, max_cells)
+        measurements = precise(measurements, best_total(targets_of([total, *measurements])))
+        return Past(sorted(measurements, key=lambda m: (len(m.clique), m.variance))[:_MOST_REUSED])
 
     def inside(self, now: Factored) -> list[Measurement]:
         """Those inside one group, so that they join no groups and take no candidate away."""
@@ -53,8 +53,8 @@ class Past:
 
     def entering(self, before: Factored, now: Factored) -> list[Target]:
         """Those that are inside one group now, and were not before."""
-        known = {m.clique for m in self.inside(before)}
-        return targets_of(m for m in self.inside(now) if m.clique not in known)
+        cliques = {m.clique for m in self.inside(before)}
+        return targets_of(m for m in self.inside(now) if m.clique not in cliques)
 
     def beside(self, now: Factored, measured: Sequence[Measurement]) -> list[Target]:
         """All measurements, of single cells too."""
@@ -70,8 +70,8 @@ class Past:
             return targets_of(measured)
         whole = [m for m in measured if m.linear is None]
         means = {m.clique: m for m in combined([], [*older, *whole])}
-        known = [means[clique] for clique in dict.fromkeys(m.clique for m in [*older, *whole])]
-        return [*known, *targets_of(m for m in measured if m.linear is not None)]
+        marginals = [means[clique] for clique in dict.fromkeys(m.clique for m in [*older, *whole])]
+        return [*marginals, *targets_of(m for m in measured if m.linear is not None)]
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class Iterates(Collection[Factored]):
     def __len__(self) -> int:
         return len(self.measured)
 
-    def __contains__(self, one: object) -> bool:
-        return any(one is part for part in self)
+    def __contains__(self, member: object) -> bool:
+        return any(member is part for part in self)
 
     def __iter__(self) -> Iterator[Factored]:
         """A_0 … A_{T−1}, which the lecture averages."""
@@ -123,11 +123,11 @@ class Iterates(Collection[Factored]):
         now = Factored.uniform(self.domain)
         if not self.singles:
             return absorb(now, self.past.fitting(now, []), self.total, max(self.passes, _PASSES), progress)
-        known = {target.clique: target for target in self.singles}
+        singles = {target.clique: target for target in self.singles}
         floor = 0.1 / max(self.total, 10.0)  # a cell of no weight would stay empty for good
         factors = []
         for names, table in now.factors:
-            share = simplex_projection(known[names].values / self.total)
+            share = simplex_projection(singles[names].values / self.total)
             factors.append((names, (share + floor) / (1 + floor * table.size)))
         return Factored(self.domain, tuple(factors))
 
@@ -138,8 +138,8 @@ class Iterates(Collection[Factored]):
         together = absorb(together, past.entering(now, together), self.total, max(self.passes, _PASSES), progress)
         if self.passes == 1:
             return absorb(together, targets_of(measured[-1:]), self.total, 1, progress)
-        known = [*self.singles, *(past.fitting if self.whole else past.beside)(together, measured)]
+        targets = [*self.singles, *(past.fitting if self.whole else past.beside)(together, measured)]
         if self.singles:  # the other groups have not moved since
             group = set(together.joined(newest))
-            known = [target for target in known if set(target.clique) <= group]
-        return absorb(together, known, self.total, self.passes, progress)
+            targets = [target for target in targets if set(target.clique) <= group]
+        return absorb(together, targets, self.total, self.passes, progress)

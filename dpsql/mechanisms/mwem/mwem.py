@@ -41,7 +41,7 @@ from typing import Any, Final
 
 from dpsql.core.arguments import check_range, check_rounds, check_word
 from dpsql.core.domain import Domain
-from dpsql.core.linear_family import Asked, columns_of
+from dpsql.core.linear_family import QueryFamily, columns_of
 from dpsql.core.marginal import Measurement
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
@@ -247,8 +247,8 @@ class MWEM(Mechanism):
         sizes = self._sizes(domain, workload)
         scored = SCORED_BYTES * sum(sizes) if self.queries == "cells" else 30 * max(sizes, default=0)
         rounds = self._rounds(Facts(domain, workload, Neighbours.ADD_REMOVE, _USUAL_RHO, _USUAL_ROWS))
-        kept = 16 * rounds * (max(sizes, default=0) if self.queries == "marginals" else 10)
-        return BASE_BYTES + scored + kept + 60 * min(self.max_cells, domain.size(domain.names))
+        measured_bytes = 16 * rounds * (max(sizes, default=0) if self.queries == "marginals" else 10)
+        return BASE_BYTES + scored + measured_bytes + 60 * min(self.max_cells, domain.size(domain.names))
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: scores, and updates of the groups that there may be."""
@@ -269,9 +269,9 @@ class MWEM(Mechanism):
         facts = Facts(domain, workload, Neighbours.ADD_REMOVE, rho, rows)
         spread = self._noise.stddev(self.course(facts).step[1], 1) / max(1.0, rows)
         whole, candidates = self.queries == "marginals", self._candidates(workload)
-        found = foreseen_updates(domain, candidates, spread, self._rounds(facts), self.max_cells, whole=whole)
+        updates = foreseen_updates(domain, candidates, spread, self._rounds(facts), self.max_cells, whole=whole)
         again = _GOING_THROUGH if self.output == "average" else 1
-        return again * self.passes * (MOVED_SECONDS * found.cells + UPDATE_SECONDS * found.number)
+        return again * self.passes * (MOVED_SECONDS * updates.cells + UPDATE_SECONDS * updates.number)
 
     def remarks(self, course: Course) -> Sequence[Remark]:
         """See `Mechanism.remarks`: what linear queries have for noise, and Claim 3, of the lecture's algorithm only."""
@@ -320,13 +320,13 @@ class MWEM(Mechanism):
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
         domain, curator = walk.domain, walk.curator
-        known, first = walk.total(), walk.marginals()
-        walk = walk.knowing(max(1.0, float(known.values[0])))
+        row_total, first = walk.total(), walk.marginals()
+        walk = walk.knowing(max(1.0, float(row_total.values[0])))
         rounds = self._rounds(walk.facts)
-        measured, past = list[Measurement](), Past.of(curator, known, self.max_cells)
+        measured, past = list[Measurement](), Past.of(curator, row_total, self.max_cells)
         if not consistent(first, past.earlier):
             past = Past()
-        iterates = self._iterates(domain, past, known, first)
+        iterates = self._iterates(domain, past, row_total, first)
         now = iterates.first(progress)
         progress.rounds("multiplicative weights", rounds)
         for _ in range(rounds):
@@ -335,14 +335,14 @@ class MWEM(Mechanism):
             whole, penalised = self.queries == "marginals", self.start == "marginals"
             measured += ask(walk, now, held, iterates.total, whole=whole, penalised=penalised)
             if not iterates.past.earlier or consistent(
-                [known, *first, *(m for m in measured if m.linear is None)], curator.earlier
+                [row_total, *first, *(m for m in measured if m.linear is None)], curator.earlier
             ):
                 now = iterates.after(now, measured, progress)
             else:  # the table changed since: all again without what was measured before
-                iterates = self._iterates(domain, Past(), known, first)
+                iterates = self._iterates(domain, Past(), row_total, first)
                 now = iterates.last(measured, progress)
             progress.round_done()
-        used = iterates.past.inside(now) if known.variance == 0 else iterates.past.earlier  # which n is from
+        used = iterates.past.inside(now) if row_total.variance == 0 else iterates.past.earlier  # which n is from
         report: dict[str, Any] = {
             "rounds": rounds,
             "total": round(iterates.total),
@@ -353,13 +353,13 @@ class MWEM(Mechanism):
         parts = replace(iterates, measured=tuple(measured)) if self.output == "average" else (now,)
         return Outcome(MixtureModel(domain, parts, iterates.total), report)
 
-    def _iterates(self, domain: Domain, past: Past, known: Measurement, first: Sequence[Measurement]) -> Iterates:
+    def _iterates(self, domain: Domain, past: Past, row_total: Measurement, first: Sequence[Measurement]) -> Iterates:
         """The iterates that follow from what is known before the first round."""
-        total = best_total(targets_of([known, *first, *past.earlier]))
+        total = best_total(targets_of([row_total, *first, *past.earlier]))
         start = tuple(told_singles(domain, first, past.earlier))
         return Iterates(domain, past, total, self.passes, self.queries == "marginals", start)
 
-    def _candidates(self, workload: Workload) -> Sequence[Asked]:
+    def _candidates(self, workload: Workload) -> Sequence[QueryFamily]:
         """What rounds select from, or whose cells: after the 1-way marginals, all larger parts of the workload."""
         return asked_of(workload, larger=self.start == "marginals" and self.queries == "marginals")
 

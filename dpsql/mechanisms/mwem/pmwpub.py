@@ -178,14 +178,14 @@ class PMWPub(Mechanism):
         mixture, now, earlier = None, Weighted(domain, codes, weights), list[Measurement]()
         if self.start == "prior":
             measured: list[Measurement] = []
-            known, total = list[Target](), best_total(targets_of([walk.total()]))
+            targets, total = list[Target](), best_total(targets_of([walk.total()]))
         else:
             measured = walk.marginals()
             earlier = usable(curator.earlier, measured, domain, _MOST_SCORED)
-            known = targets_of([*measured, *earlier])
-            total = best_total([*public_total(curator), *known])
+            targets = targets_of([*measured, *earlier])
+            total = best_total([*public_total(curator), *targets])
             mixture, now = _mixed(domain, codes, weights, measured, total)
-        now, fresh = self._adapt(walk, now, known, total, progress)
+        now, fresh = self._adapt(walk, now, targets, total, progress)
         measured += fresh
         model = WeightedRows(domain, now.codes, now.weights, total)
         report: dict[str, Any] = {
@@ -200,11 +200,11 @@ class PMWPub(Mechanism):
         return Outcome(model, report)
 
     def _adapt(
-        self, walk: Walk, now: Weighted, known: Sequence[Target], total: float, progress: Progress
+        self, walk: Walk, now: Weighted, targets: Sequence[Target], total: float, progress: Progress
     ) -> tuple[Weighted, list[Measurement]]:
         """The last distribution, or the average of those of all rounds; and what was measured on the way."""
         domain, workload, whole = walk.domain, walk.workload, self.queries == "marginals"
-        left, told = list(workload.cliques), list(known)
+        left, history = list(workload.cliques), list(targets)
         rounds, fresh, sums = self._rounds(domain, workload), list[Measurement](), np.zeros(len(now.weights))
         progress.rounds("multiplicative weights", rounds)
         for _ in range(rounds):
@@ -212,9 +212,9 @@ class PMWPub(Mechanism):
             if whole:
                 left.remove(answered[0].clique)
             fresh += answered
-            told += targets_of(answered)
+            history += targets_of(answered)
             newest = not whole and self.passes == 1
-            now = absorb(now, targets_of(answered) if newest else told, total, self.passes, progress)
+            now = absorb(now, targets_of(answered) if newest else history, total, self.passes, progress)
             sums += now.weights
             progress.round_done()
         return (Weighted(domain, now.codes, sums / rounds) if self.output == "average" else now), fresh
@@ -230,8 +230,8 @@ def support_of(prior: Prior, domain: Domain, seed: int, copies: int) -> tuple[Co
     codes, parents = prior.completed(domain, np.random.default_rng(seed), copies)
     weights = prior.weights[parents]
     if len(codes) > _MOST_ROWS:
-        kept = np.sort(np.argsort(-weights, kind="stable")[:_MOST_ROWS])
-        codes, weights = codes[kept], weights[kept]
+        rows = np.sort(np.argsort(-weights, kind="stable")[:_MOST_ROWS])
+        codes, weights = codes[rows], weights[rows]
     return codes, weights / weights.sum()
 
 
@@ -239,10 +239,10 @@ def _mixed(
     domain: Domain, codes: Codes, weights: npt.NDArray[np.float64], measured: Sequence[Measurement], total: float
 ) -> tuple[float, Weighted]:
     """The mixture of the prior and the uniform weights on its rows that is nearest to the noisy 1-way marginals."""
-    found = []
+    mixtures = []
     for part in _MIXTURES:
         mixed = Weighted(domain, codes, (1 - part) * weights + part / len(weights))
         gap = sum(float(np.sum((total * mixed.project(m.clique) - m.values) ** 2) / m.variance) for m in measured)
-        found.append((gap, part, mixed))
-    _, part, mixed = min(found, key=lambda entry: entry[0])
+        mixtures.append((gap, part, mixed))
+    _, part, mixed = min(mixtures, key=lambda entry: entry[0])
     return part, mixed

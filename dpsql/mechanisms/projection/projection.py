@@ -41,7 +41,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
-from dpsql.evidence.occupied import Known, occupied
+from dpsql.evidence.occupied import SideFacts, occupied
 from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.relaxed.believed_pairs import believed_pairs
 from dpsql.fitting.relaxed.denoising import denoised
@@ -204,18 +204,18 @@ class Projection(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float | None:
         """See `Mechanism.duration`."""
         left = rho * (1 - linear_of_all(domain, workload, Neighbours.ADD_REMOVE, GAUSSIAN))
-        found = self.allocation(domain, beside_linear(workload), Neighbours.ADD_REMOVE, left, rows)
+        allocation = self.allocation(domain, beside_linear(workload), Neighbours.ADD_REMOVE, left, rows)
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
-        work = foreseen_work(settings, found.one_way_error, by_rule=self._has("steps"))
-        return allocated_seconds(domain, workload, found, work, rows)
+        work = foreseen_work(settings, allocation.one_way_error, by_rule=self._has("steps"))
+        return allocated_seconds(domain, workload, allocation, work, rows)
 
     def _most_cells(self, domain: Domain, workload: Workload) -> int:
         """The most cells that may be measured for a workload."""
         if self.weights == "hdmm":
             shares = optimised_shares(domain.inner, beside_linear(workload), Fraction(1), self.max_cells)
             return sum(domain.size(clique) for clique, _ in shares)
-        kept = [clique for clique in workload.closure() if domain.inner.size(clique) <= self.max_cells]
-        whole, inner = (sum(of.size(clique) for clique in kept) for of in (domain, domain.inner))
+        cliques = [clique for clique in workload.closure() if domain.inner.size(clique) <= self.max_cells]
+        whole, inner = (sum(of.size(clique) for clique in cliques) for of in (domain, domain.inner))
         return domain.width + min(whole, self.all_cells * whole // max(1, inner))  # chosen by declared values alone
 
     def _most_tuples(self, domain: Domain) -> int:
@@ -256,12 +256,16 @@ class Projection(Mechanism):
         (allocation,) = (ask.allocation for ask in walk.course.of(Allocated))
         agreeing = curator.earlier if consistent(measured, curator.earlier) else ()
         held = occupied(curator.domain, [*measured, *again, *agreeing])
-        domain, measured, facts = held.domain, held.measurements(measured), held.known(curator.prior, curator.allowed)
+        domain, measured, facts = (
+            held.domain,
+            held.measurements(measured),
+            held.side_facts(curator.prior, curator.allowed),
+        )
         linear = held.measurements(linear)
         room = self._cells_limit(domain)
         earlier = usable(held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room)
-        known = combined(measured, [*held.measurements(again), *earlier])
-        best = best_total([Target.of(total), *known])
+        evidence = combined(measured, [*held.measurements(again), *earlier])
+        best = best_total([Target.of(total), *evidence])
         report: dict[str, Any] = {
             "marginals": len(measured),
             "cells": sum(len(m.values) for m in measured),
@@ -276,16 +280,16 @@ class Projection(Mechanism):
                 product = product_table(domain, self._denoised(facts, targets_of(measured), best), best)
                 return Outcome(held.model(RelaxedModel(product, targets)), report)
             report["fit"] = "relaxed table, from the prior and earlier measurements where noise drowns this one"
-        known = list(self._denoised(facts, known, best))
-        strong = self._strong(domain, known, best)
-        settings = self._settings(facts, allocation, strong, known, best)
+        evidence = list(self._denoised(facts, evidence, best))
+        strong = self._strong(domain, evidence, best)
+        settings = self._settings(facts, allocation, strong, evidence, best)
         fit, prior_report = fit_marginals_with_prior(
-            facts, workload, known, best, settings, self.max_cells, seed, progress, targets_of(linear)
+            facts, workload, evidence, best, settings, self.max_cells, seed, progress, targets_of(linear)
         )
         report |= {**prior_report, **fit_report(fit), **strong_words(settings, strong, again)}
-        report |= pair_words(fit.model, known)
+        report |= pair_words(fit.model, evidence)
         nearer = facts.prior is None and self._has("rounding") and allocation.one_way_error < HIDDEN
-        model = RelaxedModel(fit.model, targets, shrunken(fit.model, known) if nearer else {})
+        model = RelaxedModel(fit.model, targets, shrunken(fit.model, evidence) if nearer else {})
         return Outcome(held.model(model), report)
 
     def _measured(self, walk: Walk) -> tuple[list[Measurement], list[Measurement]]:
@@ -294,21 +298,21 @@ class Projection(Mechanism):
         again = [m for m in walk.marginals(begun=True) if first.setdefault(m.clique, m) is not m]
         if curator.remaining > _SPENT * walk.facts.charge:
             total = best_total(targets := targets_of(first.values()))
-            known = denoised(curator.domain, targets, total)
-            strong = self._strong(curator.domain, known, total)
-            pairs = [one.clique for one in strong] if tell(self._believed(curator.domain, strong, known, total)) else []
-            asked = [(m.clique, m.rho) for m in first.values()]
-            again += curator.measure(second_shares(curator.domain, asked, pairs, curator.remaining))
+            singles = denoised(curator.domain, targets, total)
+            strong = self._strong(curator.domain, singles, total)
+            pairs = [p.clique for p in strong] if tell(self._believed(curator.domain, strong, singles, total)) else []
+            first_shares = [(m.clique, m.rho) for m in first.values()]
+            again += curator.measure(second_shares(curator.domain, first_shares, pairs, curator.remaining))
         return list(first.values()), again
 
-    def _strong(self, domain: Domain, known: Sequence[Target], total: float) -> list[Target]:
-        return strong_pairs(domain, known, total, pooled=self._has("pooling"), trends=self._has("trends"))
+    def _strong(self, domain: Domain, targets: Sequence[Target], total: float) -> list[Target]:
+        return strong_pairs(domain, targets, total, pooled=self._has("pooling"), trends=self._has("trends"))
 
     def _believed(
-        self, domain: Domain, strong: Sequence[Target], known: Sequence[Target], total: float
+        self, domain: Domain, strong: Sequence[Target], targets: Sequence[Target], total: float
     ) -> Iterator[Target]:
         """Strong pairs as far as they are believed, one after the other."""
-        return believed_pairs(domain, one_way_prior(domain, known, total), strong, total, trends=self._has("trends"))
+        return believed_pairs(domain, one_way_prior(domain, targets, total), strong, total, trends=self._has("trends"))
 
     def _second(self, allocation: Allocation) -> Fraction:
         """The second stage's part of what marginals cost."""
@@ -316,12 +320,17 @@ class Projection(Mechanism):
         tells = NOISY < allocation.one_way_error <= HIDDEN and self.weights == "rule"
         return _SECOND if pairs and tells and self._has("selection") else Fraction(0)
 
-    def _denoised(self, facts: Known, known: Sequence[Target], total: float) -> Sequence[Target]:
+    def _denoised(self, facts: SideFacts, targets: Sequence[Target], total: float) -> Sequence[Target]:
         """Denoised 1-way marginals; as measured beside a prior, whose weight their noise tells."""
-        return denoised(facts.domain, known, total) if facts.prior is None and self._has("denoising") else known
+        return denoised(facts.domain, targets, total) if facts.prior is None and self._has("denoising") else targets
 
     def _settings(
-        self, facts: Known, allocation: Allocation, strong: Sequence[Target], known: Sequence[Target], total: float
+        self,
+        facts: SideFacts,
+        allocation: Allocation,
+        strong: Sequence[Target],
+        targets: Sequence[Target],
+        total: float,
     ) -> Settings:
         """Of the fit."""
         alone, error = facts.prior is None, allocation.one_way_error
@@ -329,7 +338,7 @@ class Projection(Mechanism):
         softmax = self.relaxation == "softmax"
         pulls = alone and softmax and self._has("reference") and error > NOISY
         joined = strong if error > EXACT else [pair for pair in strong if facts.domain.all_ordered(pair.clique)]
-        believed = [*self._believed(facts.domain, joined, known, total)] if alone else []
+        believed = [*self._believed(facts.domain, joined, targets, total)] if alone else []
         seen = believed if self._has("joints") else ()
         settings = Settings(
             rows=self.relaxed_rows,
@@ -339,6 +348,6 @@ class Projection(Mechanism):
             smooth=smooth if softmax else (),
             reference=pulls and (error > HIDDEN or tell(believed)),
             trends=self._has("trends") and error <= HIDDEN,
-            joints=joints_of(facts.domain, seen, known, total, facts.allowed, strong) if alone else (),
+            joints=joints_of(facts.domain, seen, targets, total, facts.allowed, strong) if alone else (),
         )
         return by_noise(settings, error, believed) if alone and self._has("steps") else settings

@@ -46,11 +46,11 @@ def check_alpha(alpha: float | None, constants: str, *, published: bool) -> None
         raise InvalidArgument(f"constants is {constants!r}, of which alpha? Give alpha too")
 
 
-def affordable(asked: Accuracy, rho: Fraction, rows: float) -> tuple[int, int]:
+def affordable(accuracy: Accuracy, rho: Fraction, rows: float) -> tuple[int, int]:
     """T and s by the paper's formulas at the least α whose T, η and s cost no more than ρ; it may be above 1.
 
     Args:
-        asked: any accuracy of the game.
+        accuracy: any accuracy of the game.
         rho: of the game.
         rows: n.
 
@@ -60,15 +60,15 @@ def affordable(asked: Accuracy, rho: Fraction, rows: float) -> tuple[int, int]:
     low, high = -7.0, 7.0  # of ln α
 
     def fits(alpha: float) -> bool:
-        found = replace(asked, alpha=alpha).parameters(rows)
-        quick = found.rounds <= MOST_ROUNDS and found.rounds * found.samples <= _QUICK_DRAWS
-        return quick and found.cost <= rho
+        trial = replace(accuracy, alpha=alpha).parameters(rows)
+        quick = trial.rounds <= MOST_ROUNDS and trial.rounds * trial.samples <= _QUICK_DRAWS
+        return quick and trial.cost <= rho
 
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (low, middle) if fits(math.exp(middle)) else (middle, high)
-    found = replace(asked, alpha=math.exp(high)).parameters(rows)
-    return found.rounds, found.samples
+    game = replace(accuracy, alpha=math.exp(high)).parameters(rows)
+    return game.rounds, game.samples
 
 
 @dataclass(frozen=True)
@@ -134,10 +134,10 @@ class Accuracy:
         Raises:
             InvalidArgument: there would be more.
         """
-        asked = self.parameters(1.0)
-        if asked.rounds * asked.samples > _MOST_DRAWS:
+        game = self.parameters(1.0)
+        if game.rounds * game.samples > _MOST_DRAWS:
             raise InvalidArgument(
-                f"alpha {alpha:g} asks for {asked.rounds} rounds of {asked.samples} draws, which would take days: give "
+                f"alpha {alpha:g} asks for {game.rounds} rounds of {game.samples} draws, which would take days: give "
                 "a larger alpha"
             )
 

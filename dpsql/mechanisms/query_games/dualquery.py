@@ -216,9 +216,9 @@ class DualQuery(Mechanism):
                 "out"
             )
         if self.alpha is not None:
-            asked = self._wanted(domain, workload, self.alpha)
-            asked.check_promised()
-            asked.check_ends(self.alpha)
+            accuracy = self._wanted(domain, workload, self.alpha)
+            accuracy.check_promised()
+            accuracy.check_ends(self.alpha)
 
     def check_public_rows(
         self, domain: Domain, workload: Workload, neighbours: Neighbours, rho: Fraction, rows: int
@@ -237,16 +237,16 @@ class DualQuery(Mechanism):
         """See `Mechanism.duration`: rounds and draws follow from the charge."""
         rounds, samples = self._rule(domain, workload, rho, max(1.0, rows))
         after = self.start == "marginals"
-        records, asked = self.records * (1 if after else _SEARCHED), rounds * samples / 2 if after else samples
-        asked = min(asked, 2.0 * cells_of(domain, workload)) * conjunctions_each(domain, workload)
-        return base_seconds(rows) + game_seconds(domain, workload, rounds, records, asked)
+        records, queries = self.records * (1 if after else _SEARCHED), rounds * samples / 2 if after else samples
+        queries = min(queries, 2.0 * cells_of(domain, workload)) * conjunctions_each(domain, workload)
+        return base_seconds(rows) + game_seconds(domain, workload, rounds, records, queries)
 
     def played_rows(self, domain: Domain, workload: Workload, rows: float) -> float:
         """How many of n = `rows` rows play: all, or m."""
         if not self.subsample:
             return rows
-        asked = 2 * math.log(4 * cells_of(domain, workload) / self.beta) / (self.alpha or _SAMPLING_ERROR) ** 2
-        return min(rows, self.sample_rows or min(math.ceil(asked), MOST_SAMPLED))
+        sample_size = 2 * math.log(4 * cells_of(domain, workload) / self.beta) / (self.alpha or _SAMPLING_ERROR) ** 2
+        return min(rows, self.sample_rows or min(math.ceil(sample_size), MOST_SAMPLED))
 
     def parameters(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> Parameters:
         """What a run with ρ (after the total) would play, `rows` of the table being played on.
@@ -255,24 +255,24 @@ class DualQuery(Mechanism):
             InvalidArgument: the options cost more than ρ; says what fits.
         """
         if self.alpha is not None:
-            found = self._wanted(domain, workload, self.alpha).parameters(rows)
+            game = self._wanted(domain, workload, self.alpha).parameters(rows)
             check_affords(
                 self.alpha, lambda a: float(self._wanted(domain, workload, a).parameters(rows).cost), "rho", float(rho)
             )
-            return found
+            return game
         rounds, samples = self._rule(domain, workload, rho, rows)
         if self.eta is None:
             return Parameters(rounds, samples, rho / (samples * squares(rounds)))
         unit = Fraction(self.eta) ** 2 / (2 * Fraction(rows) ** 2)
-        found = Parameters(self.rounds or most_rounds(rho / (unit * samples)), samples, unit)
-        if found.rounds < 2 or found.cost > rho:
-            least = replace(found, rounds=max(2, found.rounds), unit=Fraction(1)).cost
-            fits = Parameters(found.rounds, samples, rho / least).eta(rows)
+        game = Parameters(self.rounds or most_rounds(rho / (unit * samples)), samples, unit)
+        if game.rounds < 2 or game.cost > rho:
+            least = replace(game, rounds=max(2, game.rounds), unit=Fraction(1)).cost
+            fits = Parameters(game.rounds, samples, rho / least).eta(rows)
             raise InvalidArgument(
                 f"eta {self.eta:g} with {samples} samples costs more than rho = {float(rho):.4g} in "
-                f"{max(2, found.rounds)} rounds: give eta := {shown(fits)} at most, or leave it out"
+                f"{max(2, game.rounds)} rounds: give eta := {shown(fits)} at most, or leave it out"
             )
-        return found
+        return game
 
     def _affordable(
         self, domain: Domain, workload: Workload, rho: Fraction, rows: float
@@ -282,14 +282,14 @@ class DualQuery(Mechanism):
             return self.parameters(domain, workload, rho, rows), None
         except InvalidArgument as dear:
             rounds, samples = self._rule(domain, workload, rho, rows)
-            found = Parameters(rounds, samples, rho / (samples * squares(rounds)))
-            return found, f"{dear}; played with eta {found.eta(rows):.4g}, which costs all of it"
+            game = Parameters(rounds, samples, rho / (samples * squares(rounds)))
+            return game, f"{dear}; played with eta {game.eta(rows):.4g}, which costs all of it"
 
     def _rule(self, domain: Domain, workload: Workload, rho: Fraction, rows: float) -> tuple[int, int]:
         """T and s: by alpha, or as the class says."""
         if self.alpha is not None:
-            found = self._wanted(domain, workload, self.alpha).parameters(1.0)
-            return found.rounds, found.samples
+            game = self._wanted(domain, workload, self.alpha).parameters(1.0)
+            return game.rounds, game.samples
         queries = 2 * cells_of(domain, workload)
         if self.rule == THEOREM and (self.rounds, self.samples, self.eta) == (None, None, None):
             return affordable(Accuracy(log_records(domain), queries, 1.0, self.beta), rho, rows)
@@ -322,21 +322,21 @@ class DualQuery(Mechanism):
         if facts.rho is None or facts.rows is None:
             return Fraction(1), ""
         try:
-            found, units = self._game(facts)
+            game, units = self._game(facts)
         except InvalidArgument as dear:
             return Fraction(0), str(dear)
-        note = f"{found.rounds} rounds of {found.samples} draws, eta {found.eta(units):.4g}; {compared(found, units)}"
+        note = f"{game.rounds} rounds of {game.samples} draws, eta {game.eta(units):.4g}; {compared(game, units)}"
         if self.subsample:
-            note += sampled(found, after_singles(facts, self.start), units * facts.neighbours.cell)
-        return found.cost / left_after(facts, self.start), note
+            note += sampled(game, after_singles(facts, self.start), units * facts.neighbours.cell)
+        return game.cost / left_after(facts, self.start), note
 
     def remarks(self, course: Course) -> Sequence[Remark]:
         """See `Mechanism.remarks`: what is proven, and what the least constants would save, of a game that is paid."""
         if not course.of(Draws)[0].spent:
             return []
-        domain, workload, (found, units) = course.facts.domain, course.facts.workload, self._game(course.facts)
+        domain, workload, (game, units) = course.facts.domain, course.facts.workload, self._game(course.facts)
         published, of_sample = self._is_published, self.subsample
-        proven = promised(domain, workload, found, units, self.beta, published=published, of_sample=of_sample)
+        proven = promised(domain, workload, game, units, self.beta, published=published, of_sample=of_sample)
         saved = [] if self.alpha is None else self._wanted(domain, workload, self.alpha).saved()
         return [Remark("promise", proven), *saved]
 
@@ -348,51 +348,51 @@ class DualQuery(Mechanism):
         shares = one_way_prior(domain, targets_of(singles), rows) if singles else None
         played = int(self.played_rows(domain, workload, rows))
         units = played / walk.facts.neighbours.cell
-        found, warning = self._affordable(domain, workload, rho, units)
-        records, drawn = self._play(walk, found, played, shares, seed, progress)
+        game, warning = self._affordable(domain, workload, rho, units)
+        records, drawn = self._play(walk, game, played, shares, seed, progress)
         report: dict[str, Any] = {
-            "rounds": found.rounds,
-            "samples": found.samples,
-            "eta": found.eta(units),
+            "rounds": game.rounds,
+            "samples": game.samples,
+            "eta": game.eta(units),
             "records": len(np.unique(records, axis=0)),
             "total": rows,
             "loss": round(unsatisfied(domain, records, drawn.elements()), 4),
             **({"sample": played} if self.subsample else {}),
         }
-        if found.cost < rho:
-            report["unspent"] = round(1 - float(found.cost / rho), 4)
+        if game.cost < rho:
+            report["unspent"] = round(1 - float(game.cost / rho), 4)
         if warning:
             report["warning"] = warning
         weights = np.full(len(records), 1 / len(records))
         return Outcome(WeightedRows(domain, records, weights, float(rows)), report)
 
     def _play(
-        self, walk: Walk, found: Parameters, rows: int, shares: Floats | None, seed: int, progress: Progress
+        self, walk: Walk, game: Parameters, rows: int, shares: Floats | None, seed: int, progress: Progress
     ) -> tuple[npt.NDArray[np.int64], Counter[SignedQuery]]:
         """The records of all rounds, shape (rounds · records, attributes), and what was drawn after the first one."""
-        domain, families, generator = walk.domain, walk.workload.asked, np.random.default_rng(seed)
+        domain, families, generator = walk.domain, walk.workload.query_families, np.random.default_rng(seed)
         counts = RecordCounts(domain, families)
         sample = rows if self.subsample else None
-        records, asked, each = [], Counter[SignedQuery](), rows / self.records
-        progress.rounds("rounds", found.rounds)
-        for played in range(found.rounds):
+        records, draws, each = [], Counter[SignedQuery](), rows / self.records
+        progress.rounds("rounds", game.rounds)
+        for played in range(game.rounds):
             if played:
-                cost = found.draw_cost(played)
+                cost = game.draw_cost(played)
                 drawn = walk.curator.sample_cells(
-                    families, lambda family: each * counts.of(family), played, found.samples, cost, sample
+                    families, lambda family: each * counts.of(family), played, game.samples, cost, sample
                 )
             else:
-                drawn = uniform_queries(domain, families, found.samples, generator)
-            asked.update(drawn if played else ())  # those of the first round tell nothing
+                drawn = uniform_queries(domain, families, game.samples, generator)
+            draws.update(drawn if played else ())  # those of the first round tell nothing
             if shares is None:
                 goal = Goal.of(domain, *conjunctions_of(drawn))
                 best = [best_record(goal, self.search, self.seconds, generator, progress) for _ in range(self.records)]
                 made = np.array(best, np.int64)
             else:
-                weighted = [(query, sign * count / found.samples) for (query, sign), count in asked.items()]
+                weighted = [(query, sign * count / game.samples) for (query, sign), count in draws.items()]
                 goal = Goal.of(domain, *conjunctions_of(weighted))
                 made = perturbed_leaders(goal, self.records, _LEAD, generator, progress, shares)
             records.append(made)
             counts.add(made)
             progress.round_done()
-        return np.concatenate(records), asked
+        return np.concatenate(records), draws

@@ -135,8 +135,8 @@ class FEM(Mechanism):
     def course(self, facts: Facts) -> Course:
         """See `Mechanism.course`: T draws, after the number of rows and the 1-way marginals; which is found out."""
         words = workload_words(facts.workload)
-        one = {"cells": "one cell", "thresholds": "one threshold"}.get(words, "one cell or threshold")
-        note = f"{one} and its sign drawn in each of {self.rounds} rounds"
+        query_words = {"cells": "one cell", "thresholds": "one threshold"}.get(words, "one cell or threshold")
+        note = f"{query_words} and its sign drawn in each of {self.rounds} rounds"
         drawn = Draws(Fraction(1), self.rounds, self.rounds, open=f"drawn {words}", note=note)
         return after_singles(facts, self.start, drawn)
 
@@ -163,8 +163,8 @@ class FEM(Mechanism):
 
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
-        domain, known, singles = walk.domain, walk.total(), walk.marginals()
-        total = max(1, round(best_total(targets_of([known, *singles]))))
+        domain, row_total, singles = walk.domain, walk.total(), walk.marginals()
+        total = max(1, round(best_total(targets_of([row_total, *singles]))))
         shares = one_way_prior(domain, targets_of(singles), total) if singles else None
         records, drawn = self._play(walk, total, shares, seed, progress)
         codes, counts = np.unique(records, axis=0, return_counts=True)
@@ -205,7 +205,7 @@ class FEM(Mechanism):
             records = random_records(nothing, self.samples, generator)
         else:
             records = self._leaders(nothing, generator, progress, shares)
-        found = []
+        record_sets = []
         each = np.full(self.samples, total / self.samples)  # rows that a record stands for
         progress.rounds("rounds", self.rounds)
         for _ in range(self.rounds):
@@ -214,12 +214,12 @@ class FEM(Mechanism):
                 return answers_of_rows(domain, shown, each, family)
 
             if self.order == "paper":
-                found.append(records)
+                record_sets.append(records)
             drawn += walk.curator.sample_cells(walk.workload.families, answers, 1, 1, walk.draw)
             goal = Goal.of(domain, *conjunctions_of(drawn))
             if self.order == "heard" or len(drawn) < self.rounds:
                 records = self._leaders(goal, generator, progress, shares)
             if self.order == "heard":
-                found.append(records)
+                record_sets.append(records)
             progress.round_done()
-        return np.concatenate(found), drawn
+        return np.concatenate(record_sets), drawn

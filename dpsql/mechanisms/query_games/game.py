@@ -98,41 +98,41 @@ def most_rounds(budget: Fraction) -> int:
     return low
 
 
-def compared(found: Parameters, rows: float) -> str:
+def compared(game: Parameters, rows: float) -> str:
     """The ε of a run by the four analyses, at δ = 1/n², in words."""
-    delta, eta = 1 / max(2.0, rows) ** 2, found.eta(rows)
-    by_note = simple_epsilon(4 * found.cost, delta)  # ε_t²/2 for each draw, where ε_t²/8 is enough
+    delta, eta = 1 / max(2.0, rows) ** 2, game.eta(rows)
+    by_note = simple_epsilon(4 * game.cost, delta)  # ε_t²/2 for each draw, where ε_t²/8 is enough
     return (
-        f"epsilon at delta 1/n² for n = {rows:g} by this analysis {up(zcdp_epsilon(found.cost, delta), 4)}, by the "
-        f"note's {up(by_note, 4)}, by the original paper's {up(original_epsilon(found, rows, delta), 4)}; pure "
-        f"(delta 0) {up(eta * found.rounds * (found.rounds - 1) * found.samples / rows, 4)}"
+        f"epsilon at delta 1/n² for n = {rows:g} by this analysis {up(zcdp_epsilon(game.cost, delta), 4)}, by the "
+        f"note's {up(by_note, 4)}, by the original paper's {up(original_epsilon(game, rows, delta), 4)}; pure "
+        f"(delta 0) {up(eta * game.rounds * (game.rounds - 1) * game.samples / rows, 4)}"
     )
 
 
-def original_epsilon(found: Parameters, rows: float, delta: float) -> float:
+def original_epsilon(game: Parameters, rows: float, delta: float) -> float:
     """ε by Gaboardi et al. 2014: advanced composition of s(T − 1) draws, each as if it were of the last round."""
-    each = 2 * found.eta(rows) * (found.rounds - 1) / rows
-    draws = found.samples * (found.rounds - 1)
+    each = 2 * game.eta(rows) * (game.rounds - 1) / rows
+    draws = game.samples * (game.rounds - 1)
     linear = draws * math.expm1(each) if each < 700 else math.inf
     return each * (math.sqrt(-2 * draws * math.log(delta)) + linear)
 
 
 def promised(
-    domain: Domain, workload: Workload, found: Parameters, rows: float, beta: float, *, published: bool, of_sample: bool
+    domain: Domain, workload: Workload, game: Parameters, rows: float, beta: float, *, published: bool, of_sample: bool
 ) -> str:
     """What is proven of the largest error, in words; |Q| counts negations.
 
     Args:
         domain: the columns.
         workload: of the request.
-        found: T, s and η.
+        game: T, s and η.
         rows: n.
         beta: how likely a larger error may be.
         published: whether each round finds one record, as in the paper; nothing is proven of other rounds.
         of_sample: whether `rows` is m, of a sample.
     """
-    queries, eta = 2 * cells_of(domain, workload), found.eta(rows)
-    proven = dualquery_bound(log_records(domain), queries, found.rounds, found.samples, eta, beta)
+    queries, eta = 2 * cells_of(domain, workload), game.eta(rows)
+    proven = dualquery_bound(log_records(domain), queries, game.rounds, game.samples, eta, beta)
     if of_sample:  # Hoeffding's inequality for all queries at once
         chance = math.sqrt(math.log(2 * queries / beta) / (2 * rows))
         proven = Bound(proven.error + chance, proven.probability - beta / 2)
@@ -140,15 +140,15 @@ def promised(
         what = f"all {workload_words(workload, SPAN)} (if each record found is the best of all records)"
         return proven.words(what, "Gaboardi et al. 2014")
     what = f"all {workload_words(workload, SPAN)}, by the paper's own rounds of one record each"
-    said = proven.words(what, "Gaboardi et al. 2014")
-    return f"{said}; nothing is proven of this run, whose rounds are not the paper's"
+    bound_words = proven.words(what, "Gaboardi et al. 2014")
+    return f"{bound_words}; nothing is proven of this run, whose rounds are not the paper's"
 
 
-def sampled(found: Parameters, before: Course, played: float) -> str:
+def sampled(game: Parameters, before: Course, played: float) -> str:
     """What a sample of the rows means, in words; where their number is public, by the ε of a release that is alone.
 
     Args:
-        found: the game, which is played on the sample.
+        game: the game, which is played on the sample.
         before: what is measured on all rows.
         played: m.
     """
@@ -157,7 +157,7 @@ def sampled(found: Parameters, before: Course, played: float) -> str:
     if not before.facts.neighbours.total_is_public:
         return words
     singles = before.cost(before.share(Marginals))
-    epsilon = alone_epsilon(found.cost, singles, played / rows, 1 / max(2.0, rows) ** 2)
+    epsilon = alone_epsilon(game.cost, singles, played / rows, 1 / max(2.0, rows) ** 2)
     return f"{words}, by which this release, standing alone, has epsilon {up(epsilon, 4)}"
 
 

@@ -46,12 +46,12 @@ def grid_point(
     >>> grid_point("auto", 100, Fraction(1, 100), 48_842, 1, 20_000)
     (2, 100)
     """
-    found = [
+    points = [
         (t, k)
         for t in (ROUNDS if isinstance(rounds, str) else (rounds,))
         for k in (PER_ROUND if isinstance(per_round, str) else (per_round,))
     ]
-    fitting = [(t, k) for t, k in found if t * k <= min(most, _ENOUGH)]
-    least = min(found, key=lambda point: (point[0] * point[1], point[0]))
+    fitting = [(t, k) for t, k in points if t * k <= min(most, _ENOUGH)]
+    least = min(points, key=lambda point: (point[0] * point[1], point[0]))
     quiet = [(t, k) for t, k in fitting if cell * math.sqrt(t * k / rho) <= _NOISE * rows]
     return max(quiet, key=lambda point: (point[0] * point[1], -point[0]), default=least)

@@ -45,7 +45,7 @@ _SOFTMAX_RATE: Final = 400
 _SPREAD: Final = 1.0  # of random rows, as wide as the paper's
 
 
-def asked(facts: Facts, queries: str) -> Marginals:
+def all_marginals(facts: Facts, queries: str) -> Marginals:
     """All marginals with all that is left of a charge, or with as much of it as their noise takes."""
     return Marginals(Fraction(1), facts.workload.cliques, spent=part_of(facts, queries), name="cells")
 
@@ -130,9 +130,9 @@ def measure_and_fit(
     domain, (rows, steps, rate, relaxation) = walk.domain, settings
     measured = walk.marginals("cells")
     earlier = usable(walk.curator.earlier, [counted, *singles, *measured], domain, _MOST_CELLS, room=_MOST_CELLS)
-    earlier = [one for one in earlier if one.cells is None]
-    known = combined([*singles, *measured], earlier)
-    total = best_total([*targets_of([counted]), *known])
+    earlier = [measurement for measurement in earlier if measurement.cells is None]
+    targets = combined([*singles, *measured], earlier)
+    total = best_total([*targets_of([counted]), *targets])
     how = Settings(
         rows=rows,
         steps=steps,
@@ -141,7 +141,7 @@ def measure_and_fit(
         pull=None if singles else 0.0,
         relaxation=relaxation,
     )
-    fit = fit_marginals(domain, known, total, how, seed, progress)
+    fit = fit_marginals(domain, targets, total, how, seed, progress)
     report: dict[str, Any] = {
         "cells": sum(len(m.values) for m in measured),
         "total": round(total),

@@ -154,17 +154,17 @@ class RAP(Mechanism):
         """See `Mechanism.course`: all cells at once, or those that rounds select; after the number of rows and more."""
         domain, workload = facts.domain, facts.workload
         conversion: Conversion = "simple" if self.conversion == "simple" else "tight"
-        asked: Ask
+        ask: Ask
         if self._is_whole(domain, workload):
-            asked = one_round.asked(facts, self.queries)
+            ask = one_round.all_marginals(facts, self.queries)
         elif self.rounds == 1:
-            asked = Cells(Fraction(1), _cells(domain, workload))
+            ask = Cells(Fraction(1), _cells(domain, workload))
         else:
             rho = left_after(facts, self.start)
             rounds, each = self._grid(domain, workload, facts.neighbours, rho, facts.about)
             note = f"{rounds} rounds, each selects {each} and measures them"
-            asked = Rounds(Fraction(1), rounds, each, rounds * each, note=note)
-        return after_singles(facts, self.start, asked, conversion=conversion, note="measured")
+            ask = Rounds(Fraction(1), rounds, each, rounds * each, note=note)
+        return after_singles(facts, self.start, ask, conversion=conversion, note="measured")
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -191,10 +191,10 @@ class RAP(Mechanism):
             check_single_cells(workload, domain, "rounds is 1", instead)
             return
         rounds, per_round = self._grid(domain, workload, neighbours, _USUAL_RHO, _USUAL_ROWS)
-        asked, most = rounds * per_round, min(cells, _MOST_QUERIES)
-        if asked > most:
+        queries, most = rounds * per_round, min(cells, _MOST_QUERIES)
+        if queries > most:
             raise InvalidArgument(
-                f"rap would measure {asked} cells, of {cells} at most {most} can be: give fewer rounds or "
+                f"rap would measure {queries} cells, of {cells} at most {most} can be: give fewer rounds or "
                 "queries_per_round, or say mechanism := 'projection'"
             )
 
@@ -244,19 +244,19 @@ class RAP(Mechanism):
 
     def remarks(self, course: Course) -> Sequence[Remark]:
         """See `Mechanism.remarks`: how much less noise whole marginals have, and the theorem, of T = 1."""
-        facts, said = course.facts, list[Remark]()
+        facts, all_remarks = course.facts, list[Remark]()
         domain, workload = facts.domain, facts.workload
         if self._is_whole(domain, workload):
-            said += one_round.remarks(facts, left_after(facts, self.start), self.queries)
+            all_remarks += one_round.remarks(facts, left_after(facts, self.start), self.queries)
         if workload.linear:
             _, rho = course.step if self.rounds != 1 else (0, course.cost(course.of(Cells)[0].part))
-            said += sensitivity_remarks(domain, workload.linear, facts.neighbours, GAUSSIAN, rho, whole=False)
+            all_remarks += sensitivity_remarks(domain, workload.linear, facts.neighbours, GAUSSIAN, rho, whole=False)
         if self.rounds == 1 and not workload.thresholds and not workload.linear:
             noise, cells = cast(float, course.preview()[-1].stddev) / max(1.0, facts.about), _cells(domain, workload)
             proven = rap_bound(log_records(domain), cells, len(workload.cliques), noise, self.relaxed_rows)
             what = "the root mean square error of all cells (if the projection is exact)"
-            said.append(Remark("promise", proven.words(what, "Theorem 4.1")))
-        return said
+            all_remarks.append(Remark("promise", proven.words(what, "Theorem 4.1")))
+        return all_remarks
 
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
@@ -265,15 +265,15 @@ class RAP(Mechanism):
             how = (self.relaxed_rows, self.steps, self.learning_rate, self.relaxation)
             return one_round.measure_and_fit(walk, counted, singles, how, seed, progress)
         if self.rounds == 1:
-            families, domain = walk.workload.asked, walk.domain
+            families, domain = walk.workload.query_families, walk.domain
             queries = [(family, cell) for family in families for cell in range(number_of(domain, family))]
             measured = walk.curator.measure_cells(queries, walk.cell)
             model, earlier = self._start(walk, singles, [counted, *singles, *measured], seed, progress)
-            told = told_singles(domain, singles, earlier)
-            model, steps = self._project(walk.workload, model, told, measured, len(queries), progress)
+            targets = told_singles(domain, singles, earlier)
+            model, steps = self._project(walk.workload, model, targets, measured, len(queries), progress)
         else:
-            known = walk.knowing(max(1.0, float(counted.values[0])))
-            model, steps, measured, earlier = self._adapt(known, counted, singles, seed, progress)
+            sized_walk = walk.knowing(max(1.0, float(counted.values[0])))
+            model, steps, measured, earlier = self._adapt(sized_walk, counted, singles, seed, progress)
         report: dict[str, Any] = {
             "cells": sum(len(m.values) for m in measured),
             "total": round(model.total),
@@ -315,21 +315,21 @@ class RAP(Mechanism):
     ) -> tuple[RelaxedTable, int, list[Measurement], list[Measurement]]:
         curator, domain = walk.curator, walk.domain
         (asks,) = walk.course.of(Rounds)
-        rounds, taken, known = asks.times, 0, [counted, *singles]
+        rounds, taken, counts = asks.times, 0, [counted, *singles]
         measured: list[Measurement] = []
-        asked: list[Query] = []
-        model, earlier = self._start(walk, singles, known, seed, progress)
+        queries: list[Query] = []
+        model, earlier = self._start(walk, singles, counts, seed, progress)
         progress.rounds("rounds", rounds)
         for _ in range(rounds):
             chosen, fresh = curator.measure_selected_cells(
-                walk.workload.asked, model.counts, asks.each, walk.course.step, exclude=asked
+                walk.workload.query_families, model.counts, asks.each, walk.course.step, exclude=queries
             )
-            asked += chosen
+            queries += chosen
             measured += fresh
             if not consistent(measured, earlier):  # the table changed since
-                model, earlier = self._start(walk, singles, [*known, *measured], seed, progress)
-            told = told_singles(domain, singles, earlier)
-            model, steps = self._project(walk.workload, model, told, measured, rounds * asks.each, progress)
+                model, earlier = self._start(walk, singles, [*counts, *measured], seed, progress)
+            targets = told_singles(domain, singles, earlier)
+            model, steps = self._project(walk.workload, model, targets, measured, rounds * asks.each, progress)
             taken += steps
             progress.round_done()
         return model, taken, measured, earlier
@@ -388,4 +388,4 @@ def check_single_cells(workload: Workload, domain: Domain, where: str, instead: 
 
 
 def _cells(domain: Domain, workload: Workload) -> int:
-    return sum(number_of(domain, family) for family in workload.asked)
+    return sum(number_of(domain, family) for family in workload.query_families)

@@ -162,12 +162,12 @@ class Barak(ReducedSpace):
             return super().remarks(course)
         if self.objective != "max":
             return [Remark("promise", NOT_PROVEN)]
-        (asked,), rows = course.of(Coefficients), max(1.0, course.facts.about)
-        stddev = coefficient_stddev(course.facts, asked.families, course.cost(asked.share), self._noise)
-        noise = stddev * self._noise.reach(self.gamma / len(asked.families)) / rows
+        (ask,), rows = course.of(Coefficients), max(1.0, course.facts.about)
+        stddev = coefficient_stddev(course.facts, ask.families, course.cost(ask.share), self._noise)
+        noise = stddev * self._noise.reach(self.gamma / len(ask.families)) / rows
         sampling = math.sqrt(math.log(functions(course.facts.domain, course.facts.workload) / self.gamma) / rows)
-        said = whole_promise("cells", noise, sampling, self.gamma)
-        return [Remark("promise", f"{said}; the noise is that of {len(asked.families)} Fourier coefficients")]
+        promise = whole_promise("cells", noise, sampling, self.gamma)
+        return [Remark("promise", f"{promise}; the noise is that of {len(ask.families)} Fourier coefficients")]
 
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
@@ -190,7 +190,7 @@ class Barak(ReducedSpace):
             "error": round(density.error, 6),
             "least_error": round(density.bound, 6),
             "programs": density.rounds,
-            "sums": {one.linear.digest: one.linear.named() for one in measured if one.linear is not None},
+            "sums": {answer.linear.digest: answer.linear.named() for answer in measured if answer.linear is not None},
         }
         if not density.optimal:
             report["warning"] = unsolved(density, self.seconds)

@@ -87,15 +87,15 @@ def coefficients(domain: Domain, workload: Workload) -> list[LinearFamily]:
     >>> [(one.clique, one.weights.tolist()) for one in coefficients(domain, Workload((("a", "b"),)))]
     [(('a',), [1, -1]), (('b',), [1, -1]), (('a', 'b'), [1, -1, -1, 1])]
     """
-    found = []
+    families = []
     for clique in workload.closure():
         for bits in itertools.product(*(range(1, 2 ** bits_of(domain, name)) for name in clique)):
             signs = [_signs(domain.size((name,)), chosen) for name, chosen in zip(clique, bits, strict=True)]
             weights = reduce(np.multiply.outer, signs).ravel()
             text = ", ".join(f"{name} {chosen:b}" for name, chosen in zip(clique, bits, strict=True))
             groups = np.zeros(len(weights), np.int64)
-            found.append(LinearFamily(clique, weights, groups, 1, Fraction(1), f"Fourier coefficient of {text}"))
-    return found
+            families.append(LinearFamily(clique, weights, groups, 1, Fraction(1), f"Fourier coefficient of {text}"))
+    return families
 
 
 def _signs(size: int, bits: int) -> npt.NDArray[np.int64]:
@@ -107,8 +107,8 @@ def course_of(facts: Facts, noise: Distribution) -> Course:
     """The number of rows and all other coefficients, at one price each."""
     count = count_of(facts.domain, facts.workload)
     total = Total.of(facts, Fraction(1, count), note="the number of rows, the first Fourier coefficient")
-    asked = Coefficients(1 - total.share, coefficients(facts.domain, facts.workload))
-    return Course(facts, noise, (total, asked))
+    ask = Coefficients(1 - total.share, coefficients(facts.domain, facts.workload))
+    return Course(facts, noise, (total, ask))
 
 
 def coefficient_stddev(facts: Facts, families: Sequence[LinearFamily], rho: Fraction, noise: Distribution) -> float:
@@ -139,16 +139,16 @@ def check_coefficients(domain: Domain, workload: Workload, records: int) -> None
 def one_way(domain: Domain, total: Measurement, measured: Sequence[Measurement]) -> list[Measurement]:
     """The 1-way marginals that noisy coefficients tell: 2^{−b}·Σ_β (−1)^{⟨β, code⟩}·φ_β of a column of b bits."""
     sums = dict[Clique, Floats]()
-    for one in measured:
-        if one.linear is not None and len(one.clique) == 1:
-            sums[one.clique] = sums.get(one.clique, np.zeros(1)) + one.linear.weights * float(one.values[0])
-    found = []
+    for term in measured:
+        if term.linear is not None and len(term.clique) == 1:
+            sums[term.clique] = sums.get(term.clique, np.zeros(1)) + term.linear.weights * float(term.values[0])
+    marginals = []
     for clique, summed in sums.items():
         scale = 2 ** bits_of(domain, *clique)
         values = np.rint((summed + float(total.values[0])) / scale).astype(np.int64)
-        variance = max(one.variance for one in measured) / scale
-        found.append(Measurement(clique, values.shape, values, variance, measured[0].noise, Fraction(0)))
-    return found
+        variance = max(marginal.variance for marginal in measured) / scale
+        marginals.append(Measurement(clique, values.shape, values, variance, measured[0].noise, Fraction(0)))
+    return marginals
 
 
 def nearest_whole(weights: Floats, rows: float) -> Floats:

@@ -199,16 +199,16 @@ class LP(ReducedSpace):
         begun = f"Theorem 2.3 with |F| = {count}, gamma = {self.gamma:g}, m = {points}, delta = {delta:.3g}"
         if delta > 0.5:
             return f"{begun} promises nothing: delta must be at most 0.5, ask for fewer cells or more epsilon"
-        largest, asked = points * delta**2 * self.gamma / count, 1.0 if self.kappa is None else self.kappa
-        if largest < asked:
-            least = math.ceil(asked * count / (delta**2 * self.gamma))
-            even = "even for kappa = 1" if self.kappa is None else f"for kappa = {asked:g}"
+        largest, kappa = points * delta**2 * self.gamma / count, 1.0 if self.kappa is None else self.kappa
+        if largest < kappa:
+            least = math.ceil(kappa * count / (delta**2 * self.gamma))
+            even = "even for kappa = 1" if self.kappa is None else f"for kappa = {kappa:g}"
             return f"{begun} promises nothing: {even} it wants {least:.3g} points"
-        known = f"{largest:.3g}{self._kappa(domain)}" if self.kappa is None else f"{asked:g}, as kappa says"
+        limit = f"{largest:.3g}{self._kappa(domain)}" if self.kappa is None else f"{kappa:g}, as kappa says"
         return (
             f"{begun}: all {workload_words(workload)} within 8 delta = {8 * delta:.3g} with probability "
             f"{1 - 4 * self.gamma:g}, for as many synthetic rows as the table has, and rows drawn from a density whose "
-            f"Rényi condition number is at most {known}{self._unproven(neighbours)}"
+            f"Rényi condition number is at most {limit}{self._unproven(neighbours)}"
         )
 
     def _kappa(self, domain: Domain) -> str:

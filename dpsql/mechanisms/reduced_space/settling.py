@@ -25,7 +25,7 @@ def left_alone(workload: Workload, measured: Sequence[Target]) -> list[Target]:
     if not workload.linear or workload.thresholds:
         return []
     held = _held(workload)
-    return [one for one in measured if len(one.clique) == 1 and one.clique[0] not in held]
+    return [target for target in measured if len(target.clique) == 1 and target.clique[0] not in held]
 
 
 def _held(workload: Workload) -> set[str]:
@@ -43,19 +43,19 @@ def settling_seconds(domain: Domain, workload: Workload) -> float:
 
 
 def settle(
-    facts: Statistics, found: Density, objective: str, left_open: Statistics, deadline: float, progress: Progress
+    facts: Statistics, solution: Density, objective: str, left_open: Statistics, deadline: float, progress: Progress
 ) -> Density:
     """The density that is taken: the one found, where nothing is left open or the time is up.
 
     Args:
         facts: the program's rows.
-        found: its solution.
+        solution: its solution.
         objective: of the program.
         left_open: the rows of `left_alone`.
         deadline: of `time.monotonic`.
         progress: may raise `Interrupted`.
     """
     if not left_open.cells:
-        return found
+        return solution
     progress.stage("settling what the queries leave open")
-    return nearest_of_nearest(facts, found, objective, left_open, deadline - time.monotonic(), progress)
+    return nearest_of_nearest(facts, solution, objective, left_open, deadline - time.monotonic(), progress)

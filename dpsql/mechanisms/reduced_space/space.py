@@ -146,7 +146,7 @@ class ReducedSpace(Mechanism):
     def _before(self, facts: Facts) -> tuple[Total, Marginals]:
         """The number of rows, and the 1-way marginals that the points are drawn from, where they are not asked for."""
         cliques = self.measured_marginals(facts.domain, facts.workload)[0]
-        used = {name for clique in (*cliques, *(one.clique for one in facts.workload.linear)) for name in clique}
+        used = {name for clique in (*cliques, *(part.clique for part in facts.workload.linear)) for name in clique}
         held = set(cliques)
         singles = [(name,) for name in facts.domain.names if name in used and (name,) not in held]
         wanted = singles if self.one_way_share else []
@@ -179,11 +179,11 @@ class ReducedSpace(Mechanism):
                 "ask for fewer or smaller marginals, or declare coarser domains with dp_domain"
             )
         self._check_thresholds(domain, workload)
-        asked = len(workload.needed) + _linear_rows(workload)
-        entries = asked * self.most_points(domain)
+        count = len(workload.needed) + _linear_rows(workload)
+        entries = count * self.most_points(domain)
         if entries > _MOST_MEMBERSHIPS:
             raise DomainTooLarge(
-                f"{asked} marginals and linear queries of {self.most_points(domain)} points make a linear program of "
+                f"{count} marginals and linear queries of {self.most_points(domain)} points make a linear program of "
                 f"{entries:.3g} entries, of at most {_MOST_MEMBERSHIPS:.3g}: ask for fewer marginals or points"
             )
 
@@ -201,15 +201,15 @@ class ReducedSpace(Mechanism):
 
     def _threshold_entries(self, domain: Domain, workload: Workload) -> int:
         """Of all queries' rows."""
-        counted = sum(most_counted(domain.shape(one.clique), one.least) for one in workload.thresholds)
+        counted = sum(most_counted(domain.shape(family.clique), family.least) for family in workload.thresholds)
         return counted * self.most_points(domain)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
         cells = sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
         points = self.most_points(domain)
-        asked = len(workload.needed) + _linear_rows(workload)
-        program = 400 * asked * points + 24 * workload.linear_cells
+        count = len(workload.needed) + _linear_rows(workload)
+        program = 400 * count * points + 24 * workload.linear_cells
         program += _THRESHOLD_BYTES * points**2 if workload.thresholds else 0
         return BASE_BYTES + 180 * cells + program
 
@@ -267,7 +267,7 @@ class ReducedSpace(Mechanism):
         total = walk.total()
         measured, linear = walk.marginals(begun=True), walk.linear()  # as a version did that measured others
         held = occupied(domain, measured or agreeing([total], curator.earlier))
-        asked, domain, measured = domain, held.domain, held.measurements(measured)
+        full_domain, domain, measured = domain, held.domain, held.measurements(measured)
         room = _MOST_REUSED if sum(len(m.values) for m in measured) <= _MOST_REUSED else 0
         earlier = usable(
             held.measurements(curator.earlier), [total, *measured], domain, min(_MOST_CELLS, room), room=room
@@ -278,8 +278,8 @@ class ReducedSpace(Mechanism):
         ratios = [after.stddev / before.stddev for after, before in zip(targets, measured, strict=True)]
         less = 1.0 if linear else max(ratios)
         each = self.cell_rho(walk.facts)
-        noise = less * self.largest_noise(asked, workload, neighbours, each, rows)
-        points, origin = self.points_of(domain, targets, held.known(curator.prior).prior, rows, noise, seed)
+        noise = less * self.largest_noise(full_domain, workload, neighbours, each, rows)
+        points, origin = self.points_of(domain, targets, held.side_facts(curator.prior).prior, rows, noise, seed)
         answers = [target for target in targets if target.clique in set(workload.cliques)]
         answers += threshold_answers(domain, workload.thresholds, combined(measured, earlier))
         marginals = len(answers)
@@ -287,9 +287,9 @@ class ReducedSpace(Mechanism):
         facts = statistics(domain, points, answers, rows, merge=self.objective == "max")
         progress.stage("solving the linear program")
         deadline = time.monotonic() + self.seconds
-        found = nearest_density(facts, self.objective, self.seconds, progress)
+        density = nearest_density(facts, self.objective, self.seconds, progress)
         left_open = statistics(domain, points, left_alone(workload, targets), rows)
-        settled = settle(facts, found, self.objective, left_open, deadline, progress)
+        settled = settle(facts, density, self.objective, left_open, deadline, progress)
         report: dict[str, Any] = {
             "marginals": marginals,
             "total": round(rows),
@@ -298,26 +298,26 @@ class ReducedSpace(Mechanism):
             "cells": facts.cells,
             "cells_without_a_point": facts.empty_cells,
             "largest_answer_without_a_point": round(facts.empty, 6),
-            "error": round(found.error, 6),
-            "least_error": round(found.bound, 6),
-            "programs": found.rounds,
+            "error": round(density.error, 6),
+            "least_error": round(density.bound, 6),
+            "programs": density.rounds,
             "kappa": round(condition_number(settled.weights), 3),
             **({"one_way_error": round(settled.error, 6)} if left_open.cells else {}),
             **reused(earlier),
         }
-        if not found.optimal:
-            report["warning"] = unsolved(found, self.seconds)
+        if not density.optimal:
+            report["warning"] = unsolved(density, self.seconds)
         return Outcome(held.model(WeightedRows(domain, points, settled.weights, rows, self.bootstrap)), report)
 
     def refuse_without(self, prior: Prior | None) -> None:
         """Refuse a request whose space needs a prior that is not there, before any question."""
 
 
-def unsolved(found: Density, seconds: float) -> str:
+def unsolved(fit: Density, seconds: float) -> str:
     """What a report says of a density that is the best that was found in time."""
     return (
-        f"the linear program was not solved in {seconds:g} seconds: the answers are within {found.error:.3g} of the "
-        f"noisy ones, no density on these points has less than {found.bound:.3g}; ask for fewer points or more seconds"
+        f"the linear program was not solved in {seconds:g} seconds: the answers are within {fit.error:.3g} of the "
+        f"noisy ones, no density on these points has less than {fit.bound:.3g}; ask for fewer points or more seconds"
     )
 
 

@@ -14,23 +14,23 @@ from dpsql.fitting.target import Target
 from dpsql.privacy.distributions import LAPLACE, Distribution  # noqa: F401 - LAPLACE in an example
 
 
-def threshold_answers(domain: Domain, families: Sequence[Threshold], known: Sequence[Target]) -> list[Target]:
+def threshold_answers(domain: Domain, families: Sequence[Threshold], evidence: Sequence[Target]) -> list[Target]:
     """The answers of whole families from noisy marginals, as targets of a fit.
 
     By least squares; where that adds up too many numbers, by the marginal of a family's own columns.
     """
     if not families:
         return []
-    marginals = {target.clique: target.values for target in known}
+    marginals = {target.clique: target.values for target in evidence}
     if additions(domain, marginals) <= MOST_ADDED:
-        estimate = least_squares(domain, known)
+        estimate = least_squares(domain, evidence)
         marginals = {family.clique: estimate.answer(family.clique) for family in families}
-    found = []
+    targets = []
     for family in families:
         shape = domain.shape(family.clique)
         answers = threshold_counts(marginals[family.clique], shape, family.least)
-        found.append(Target(family.clique, shape, answers, 0.0, least=family.least))
-    return found
+        targets.append(Target(family.clique, shape, answers, 0.0, least=family.least))
+    return targets
 
 
 def reach_of_sums(noise: Distribution, failure: float) -> float:

@@ -136,14 +136,14 @@ class Residual(Mechanism):
         earlier = usable(
             held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room=_HELD_CELLS
         )
-        known = combined(measured, earlier)
-        best = best_total([*targets_of([total]), *known])
+        evidence = combined(measured, earlier)
+        best = best_total([*targets_of([total]), *evidence])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
-        fit = fit_marginals(domain, denoised(domain, known, best), best, settings, seed, progress)
+        fit = fit_marginals(domain, denoised(domain, evidence, best), best, settings, seed, progress)
         targets = tuple(sorted({*(m.clique for m in measured), *walk.workload.cliques}))
         report: dict[str, Any] = {
             "marginals": len(measured),
-            "cells": sum(len(target.values) for target in known),
+            "cells": sum(len(target.values) for target in evidence),
             "total": round(best),
             **reused(earlier),
             **fit_report(fit),

@@ -67,7 +67,7 @@ def is_bound(final: str, binding: bytes) -> bool:
     """Whether a client's last message signs the certificate of this server."""
     field = final.partition(",")[0]
     try:
-        said = base64.b64decode(field.removeprefix("c="), validate=True)
+        binding_sent = base64.b64decode(field.removeprefix("c="), validate=True)
     except (binascii.Error, ValueError):
         return False
-    return field.startswith("c=") and hmac.compare_digest(said, HEADER.encode() + binding)
+    return field.startswith("c=") and hmac.compare_digest(binding_sent, HEADER.encode() + binding)

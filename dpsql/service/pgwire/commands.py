@@ -11,7 +11,7 @@ from dpsql.service.server_settings import REPORTED, server_settings
 from dpsql.service.tokens import tokens
 
 from .failed import ABORTED, Failed
-from .served_settings import DEFAULT, REPEATED, ROLES, check, check_role, is_custom, known, of_startup, seconds
+from .served_settings import DEFAULT, REPEATED, ROLES, check, check_role, is_custom, of_startup, seconds, setting_of
 from .zones import Zone, of_interval, zone
 
 STATUS: Final = {name: server_settings()[name.lower()].value for name in REPORTED}
@@ -56,7 +56,7 @@ class Values:
 
 
 @dataclass
-class Said:
+class CommandAnswer:
     """What a command answers.
 
     Attributes:
@@ -168,43 +168,43 @@ class Settings:
     def _value(self, name: str, default: str) -> str:
         return self._local.get(name, self.values.get(name, default))
 
-    def run(self, sql: str) -> Said | None:
+    def run(self, sql: str) -> CommandAnswer | None:
         """Obey a command; None if the statement is none, and DuckDB's to parse."""
-        found = [text for kind, text in tokens(sql) if kind != "space"]
-        word = found[0].upper() if found else ""
-        returns = word == "ROLLBACK" and "TO" in map(str.upper, found)
+        words = [text for kind, text in tokens(sql) if kind != "space"]
+        word = words[0].upper() if words else ""
+        returns = word == "ROLLBACK" and "TO" in map(str.upper, words)
         if word in (*_TAGS, "SHOW") and word not in _END and not returns:
             self.check_going_on()
-        if word == "SHOW" and (found[1:] or [""])[0].upper() not in _DUCKDB_SHOWS:
-            return self._show(found[1:])
+        if word == "SHOW" and (words[1:] or [""])[0].upper() not in _DUCKDB_SHOWS:
+            return self._show(words[1:])
         if word not in _TAGS:
             return None
-        said = Said(_TAGS[word])
+        answer = CommandAnswer(_TAGS[word])
         if word in ("SAVEPOINT", "RELEASE") or returns:
-            said.savepoint = _unquoted(found[-1]) if found[-1].startswith('"') else found[-1].lower()
+            answer.savepoint = _unquoted(words[-1]) if words[-1].startswith('"') else words[-1].lower()
         elif word in _BEGIN:
             if self.transaction == "I":
                 self._before = dict(self._sure.values)  # what the message set before belongs to the transaction
             self.transaction = "T"
         elif word in _END:
-            said.tag = "ROLLBACK" if self.transaction == "E" else said.tag
-            if said.tag == "ROLLBACK":
+            answer.tag = "ROLLBACK" if self.transaction == "E" else answer.tag
+            if answer.tag == "ROLLBACK":
                 self.values = dict(self._sure.values) if self.transaction == "I" else self._before
             self._local.clear()
             self.transaction = "I"
             self.end()
         elif word == "SET":
-            self._set(found[1:])
+            self._set(words[1:])
         elif word == "RESET":
-            self._reset(found[1:])
-        elif word == "DISCARD" and [one.upper() for one in found[1:]] != ["ALL"]:
-            said.tag = f"DISCARD {''.join(found[1:]).upper()[:20]}"
+            self._reset(words[1:])
+        elif word == "DISCARD" and [word_after.upper() for word_after in words[1:]] != ["ALL"]:
+            answer.tag = f"DISCARD {''.join(words[1:]).upper()[:20]}"
         elif word == "DISCARD":
-            said.deallocate = ""
+            answer.deallocate = ""
         elif word == "DEALLOCATE":
-            name = found[-1].strip('"')
-            said.deallocate = "" if name.upper() == "ALL" else name
-        return said
+            name = words[-1].strip('"')
+            answer.deallocate = "" if name.upper() == "ALL" else name
+        return answer
 
     def _set(self, words: list[str]) -> None:
         scope = words[0].upper() if words else ""
@@ -259,25 +259,25 @@ class Settings:
             return
         name = "timezone" if shouted == ["TIME", "ZONE"] else _joined(words)
         if not is_custom(name):
-            known(name)
+            setting_of(name)
         self._local.pop(name, None)
         if name in self._first:
             self.values[name] = self._first[name]
         else:
             self.values.pop(name, None)
 
-    def _show(self, words: list[str]) -> Said | None:
+    def _show(self, words: list[str]) -> CommandAnswer | None:
         name = _joined(words) if "." in words else " ".join(words).strip('"').lower()
         name = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}.get(name, name)
         if name in ("session authorization", "session_authorization"):
-            return Said("SHOW", row=("session_authorization", self.user))
+            return CommandAnswer("SHOW", row=("session_authorization", self.user))
         if name == "role":
-            return Said("SHOW", row=("role", "none"))
+            return CommandAnswer("SHOW", row=("role", "none"))
         if is_custom(name) and (name in self.values or name in self._local):
-            return Said("SHOW", row=(name, self._value(name, "")))
-        setting = known(name)
+            return CommandAnswer("SHOW", row=(name, self._value(name, "")))
+        setting = setting_of(name)
         value = self._value(name, setting.value) if name in REPEATED else setting.value
-        return Said("SHOW", row=(setting.name, value))
+        return CommandAnswer("SHOW", row=(setting.name, value))
 
 
 def _joined(words: list[str]) -> str:

@@ -44,10 +44,10 @@ class Copy:
         Raises:
             NotAllowed: it copies to elsewhere, or from somewhere.
         """
-        found = tokens(sql.strip())
-        if not found or found[0][1].upper() != "COPY":
+        sql_tokens = tokens(sql.strip())
+        if not sql_tokens or sql_tokens[0][1].upper() != "COPY":
             return None
-        inner, rest = _parted(found[1:])
+        inner, rest = _parted(sql_tokens[1:])
         words = [(kind, word) for kind, word in rest if kind != "space"]
         if [word.upper() for _, word in words[:2]] != ["TO", "STDOUT"]:
             raise NotAllowed("of COPY, COPY (query) TO STDOUT is served")
@@ -87,14 +87,14 @@ class Copy:
             yield 0, b"d" + struct.pack("!i", 4 + len(head + _TAIL)) + head + _TAIL
 
 
-def _parted(found: list[Token]) -> tuple[str, list[Token]]:
+def _parted(sql_tokens: list[Token]) -> tuple[str, list[Token]]:
     """What is copied, and what follows from TO or FROM on."""
     depth = 0
-    for place, (kind, word) in enumerate(found):
+    for place, (kind, word) in enumerate(sql_tokens):
         depth += (kind == "other") * ((word == "(") - (word == ")"))
         if depth == 0 and kind == "word" and word.upper() in ("TO", "FROM"):
-            return "".join(inner for _, inner in found[:place]), found[place:]
-    return "".join(inner for _, inner in found), []
+            return "".join(inner for _, inner in sql_tokens[:place]), sql_tokens[place:]
+    return "".join(inner for _, inner in sql_tokens), []
 
 
 def _query_of(inner: str) -> str:

@@ -47,9 +47,9 @@ class Declared:
         """
         if first_word(sql) != "DECLARE":
             return None
-        found = tokens(sql)
-        at = [place for place, (kind, _) in enumerate(found) if kind != "space"]
-        words = [found[place][1].upper() for place in at]
+        sql_tokens = tokens(sql)
+        at = [place for place, (kind, _) in enumerate(sql_tokens) if kind != "space"]
+        words = [sql_tokens[place][1].upper() for place in at]
         here = 2
         while words[here : here + 1] and words[here] in _KINDS:
             here += 1
@@ -59,7 +59,9 @@ class Declared:
         begins = here + (3 if hold or words[here + 1 : here + 3] == ["WITHOUT", "HOLD"] else 1)
         if words[here : here + 1] != ["CURSOR"] or words[begins : begins + 1] != ["FOR"]:
             raise Failed("42601", "a cursor is declared by DECLARE name CURSOR FOR SELECT …")
-        return cls(name_of(found[at[1]][1]), "".join(word for _, word in found[at[begins] + 1 :]), hold, scrolls)
+        return cls(
+            name_of(sql_tokens[at[1]][1]), "".join(word for _, word in sql_tokens[at[begins] + 1 :]), hold, scrolls
+        )
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class Cursors:
         if portal.execution is None:
             portal.formats = formats
         portal.start(session)
-        codes = [one.of(n, kind) for one in (portal.formats, formats) for n, (_, kind) in enumerate(portal.columns)]
+        codes = [forms.of(n, kind) for forms in (portal.formats, formats) for n, (_, kind) in enumerate(portal.columns)]
         if not fetched.moves and codes[: len(portal.columns)] != codes[len(portal.columns) :]:
             raise Failed("0A000", "a cursor keeps the format of its first FETCH: declare another one")
         if describes and not fetched.moves:
@@ -134,7 +134,7 @@ class Cursors:
             del self._savepoints[places[-1] :]
             return
         del self._savepoints[places[-1] + 1 :]
-        for cursor in [one for one in self._open if one not in self._savepoints[-1][1]]:
+        for cursor in [open_name for open_name in self._open if open_name not in self._savepoints[-1][1]]:
             self._end(cursor)
             self._new.discard(cursor)
         session.settings.transaction = "T"
@@ -152,10 +152,10 @@ class Cursors:
         self._session.settings.reset()
         self.close()
 
-    def ended(self, *, kept: bool) -> None:
-        """A transaction ended: so do its cursors, but those WITH HOLD if it was `kept`."""
+    def ended(self, *, committed: bool) -> None:
+        """A transaction ended: so do its cursors, but those WITH HOLD if it was `committed`."""
         for name, (declared, _) in list(self._open.items()):
-            if not declared.hold or (not kept and name in self._new):
+            if not declared.hold or (not committed and name in self._new):
                 self._end(name)
         self._new.clear()
         self._savepoints.clear()

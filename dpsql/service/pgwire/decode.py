@@ -105,4 +105,6 @@ def _array(raw: bytes) -> Any:
     if oid == _NUMERIC:
         return numerics.parameters([None if part is None else numerics.to_text(part) for part in parts])
     values = [None if part is None else _binary(part, oid) for part in parts]
-    return [repr(one) if isinstance(one, float) else one for one in values]  # DuckDB 1.5 takes NaN in a list for NULL
+    return [
+        repr(element) if isinstance(element, float) else element for element in values
+    ]  # DuckDB 1.5 takes NaN in a list for NULL

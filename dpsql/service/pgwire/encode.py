@@ -189,12 +189,12 @@ def _arrays(values: Any, element: str, *, vector: bool = False) -> Column:
     oid = pgtypes.element_type(element).oid
     flat = binary(values.flatten(), element, oid)
     raw, widths = flat.data.tobytes(), flat.lengths.tolist()
-    found: list[bytes | None] = []
+    encoded: list[bytes | None] = []
     item = place = 0
     counts = np.diff(np.asarray(values.offsets)).tolist()
     for count, valid in zip(counts, np.asarray(values.is_valid()).tolist(), strict=True):
         if not valid:
-            found.append(None)
+            encoded.append(None)
             continue
         parts, nulls = [], False
         for width in widths[item : item + count]:
@@ -203,8 +203,8 @@ def _arrays(values: Any, element: str, *, vector: bool = False) -> Column:
         item += count
         shaped = bool(count) or vector
         head = struct.pack("!iiI", shaped, nulls, oid)
-        found.append(head + (struct.pack("!ii", count, not vector) if shaped else b"") + b"".join(parts))
-    return texts(pa.array(found, pa.large_binary()))
+        encoded.append(head + (struct.pack("!ii", count, not vector) if shaped else b"") + b"".join(parts))
+    return texts(pa.array(encoded, pa.large_binary()))
 
 
 def _uuid(value: str) -> bytes:

@@ -18,7 +18,7 @@ from dpsql.service.respell import respelled
 from dpsql.service.tokens import tokens, trimmed
 
 from . import decode
-from .commands import Said
+from .commands import CommandAnswer
 from .copying import Copy
 from .cursor_words import Declared, Fetched
 from .cursors import Cursors
@@ -59,8 +59,8 @@ class Extended:
 
     def deallocate(self, name: str) -> None:
         """End a prepared statement, or all."""
-        for one in [name] if name else list(self._prepared):
-            self._forget(one)
+        for statement in [name] if name else list(self._prepared):
+            self._forget(statement)
 
     def _forget(self, name: str) -> None:
         self._prepared.pop(name, None)
@@ -99,7 +99,7 @@ class Extended:
 
     def read(self, sql: str, declared: Sequence[int]) -> Prepared:
         """A statement with the types of its parameters, as far as the client declared them."""
-        words = [found for kind, found in tokens(sql) if kind != "space"]
+        words = [text for kind, text in tokens(sql) if kind != "space"]
         trial = self._session.settings.trial()
         declares = Declared.of(sql)
         if declares is not None:
@@ -111,18 +111,18 @@ class Extended:
             return Prepared(inner.sql, inner.oids, command=True, declares=declares)
         if not words or words[0].upper() in ("COPY", "FETCH", "MOVE") or trial.run(sql) is not None:
             return Prepared(sql, [], command=True)
-        found = respelled(sql, self._session.analyst.login.user)
-        count = max((int(word[1:]) for kind, word in tokens(found) if kind == "parameter"), default=0)
+        respelled_sql = respelled(sql, self._session.analyst.login.user)
+        count = max((int(word[1:]) for kind, word in tokens(respelled_sql) if kind == "parameter"), default=0)
         if count > 1000:
             raise Failed("54000", "a statement may have 1000 parameters")
         oids = cast_to_arrays(sql, [*declared, *[0] * count][:count])
         if 0 in oids:
-            single, of_arrays = of_any(found)
+            single, of_arrays = of_any(respelled_sql)
             inferred = self._session.analyst.parameter_types(self._session.analyst.check(single), count)
             for number in of_arrays:
                 inferred[number - 1] = array_of(inferred[number - 1])
             oids = [oid or other for oid, other in zip(oids, inferred, strict=True)]
-        return Prepared(cast(found, oids), [oid or pgtypes.TEXT.oid for oid in oids], command=False)
+        return Prepared(cast(respelled_sql, oids), [oid or pgtypes.TEXT.oid for oid in oids], command=False)
 
     def _bind(self, reader: Reader) -> None:
         name, source = reader.text(), reader.text()
@@ -136,7 +136,7 @@ class Extended:
         form = [*forms] if len(forms) > 1 else [*(forms or [0])] * len(raw)
         if len(form) < len(raw):
             raise BadMessage("there are fewer formats than parameters")
-        values = [decode.value(*one) for one in zip(raw, form, prepared.oids, strict=False)]
+        values = [decode.value(*parameter) for parameter in zip(raw, form, prepared.oids, strict=False)]
         self._end(name)
         if len(self._portals) >= _MOST:
             raise Failed("54000", f"{_MOST} portals are open")
@@ -187,11 +187,11 @@ class Extended:
         if columns is not None:
             self._session.channel.send(b"T", formats.description(columns))
             return
-        said = self._session.settings.trial().run(prepared.sql)
-        if said is None or said.row is None:
+        answer = self._session.settings.trial().run(prepared.sql)
+        if answer is None or answer.row is None:
             self._session.channel.send(b"n")
         else:
-            self._session.channel.send(b"T", row_description([(said.row[0], 25, -1, -1, 0)]))
+            self._session.channel.send(b"T", row_description([(answer.row[0], 25, -1, -1, 0)]))
 
     def _execute(self, reader: Reader) -> None:
         name, most = reader.text(), reader.int32()
@@ -200,7 +200,7 @@ class Extended:
         if portal.prepared.command:
             self._run_command(portal)
             return
-        if portal.prepared.untold and not portal.told:  # before the charge: who asks so cannot read the rows
+        if portal.prepared.untold and not portal.is_described:  # before the charge: who asks so cannot read the rows
             raise Failed(
                 "0A000",
                 "the columns depend on the parameters, and this client asks for them before it gives those: "
@@ -233,12 +233,12 @@ class Extended:
         if not sql.strip():
             session.channel.send(b"I")
             return
-        said = session.settings.run(sql)
-        if said is not None:
-            if said.row is not None:
-                raw = said.row[1].encode()
+        answer = session.settings.run(sql)
+        if answer is not None:
+            if answer.row is not None:
+                raw = answer.row[1].encode()
                 session.channel.send(b"D", struct.pack("!hi", 1, len(raw)) + raw)
-            self.said(replace(said, row=None))
+            self.answer_command(replace(answer, row=None))
             return
         copy = Copy.of(sql)
         if copy is not None:
@@ -246,18 +246,18 @@ class Extended:
             session.set_out()
             copy.run(session)
 
-    def said(self, said: Said) -> None:
+    def answer_command(self, answer: CommandAnswer) -> None:
         """Answer a command."""
-        if said.savepoint is not None:
-            self.cursors.savepoint(said.tag, said.savepoint)
-        if said.tag == "DISCARD ALL":
+        if answer.savepoint is not None:
+            self.cursors.savepoint(answer.tag, answer.savepoint)
+        if answer.tag == "DISCARD ALL":
             self.cursors.discard()
         self._session.report()
-        if said.deallocate is not None:
-            self.deallocate(said.deallocate)
-        if said.tag in ("COMMIT", "ROLLBACK") and self._session.settings.transaction == "I":
-            self.cursors.ended(kept=said.tag == "COMMIT")
-        self._session.channel.send(b"C", text(said.tag))
+        if answer.deallocate is not None:
+            self.deallocate(answer.deallocate)
+        if answer.tag in ("COMMIT", "ROLLBACK") and self._session.settings.transaction == "I":
+            self.cursors.ended(committed=answer.tag == "COMMIT")
+        self._session.channel.send(b"C", text(answer.tag))
 
     def _portal(self, name: str) -> Portal:
         if name not in self._portals:
@@ -278,8 +278,8 @@ def cast(sql: str, oids: Sequence[int]) -> str:
     """The statement with each parameter cast to its type, so that a text that is sent is read as one of that type."""
     shown = []
     for kind, word in tokens(sql):
-        known = pgtypes.DUCKDB.get(oids[int(word[1:]) - 1]) if kind == "parameter" else None
-        shown.append(f"CAST({word} AS {known})" if known else word)
+        duckdb_type = pgtypes.DUCKDB.get(oids[int(word[1:]) - 1]) if kind == "parameter" else None
+        shown.append(f"CAST({word} AS {duckdb_type})" if duckdb_type else word)
     return "".join(shown)
 
 
@@ -290,5 +290,5 @@ def with_nulls(sql: str) -> str:
 
 def tag_of(sql: str) -> str:
     """The tag of a statement that has rows."""
-    word = next((found for kind, found in tokens(sql) if kind == "word"), "").upper()
+    word = next((text for kind, text in tokens(sql) if kind == "word"), "").upper()
     return "EXPLAIN" if word == "EXPLAIN" else "SELECT"

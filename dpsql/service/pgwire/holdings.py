@@ -88,10 +88,10 @@ def bytes_of(value: Any) -> int:
     """
     count, waiting = 0, [value]
     while waiting:
-        one = waiting.pop()
-        count += sys.getsizeof(one)
-        if isinstance(one, dict):
-            waiting += [*one.keys(), *one.values()]
-        elif isinstance(one, list | tuple | set):
-            waiting += one
+        part = waiting.pop()
+        count += sys.getsizeof(part)
+        if isinstance(part, dict):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple | set):
+            waiting += part
     return count

@@ -151,11 +151,11 @@ class Reader:
         if end < 0:
             raise BadMessage("a text in a message does not end")
         try:
-            found = self._payload[self._place : end].decode()
+            decoded = self._payload[self._place : end].decode()
         except UnicodeDecodeError:
             raise BadMessage("a text in a message is not UTF-8") from None
         self._place = end + 1
-        return found
+        return decoded
 
     def int16s(self) -> list[int]:
         """A list of numbers of two bytes."""
@@ -167,11 +167,11 @@ class Reader:
 
     def values(self) -> list[bytes | None]:
         """A list of values, or None for NULL."""
-        found: list[bytes | None] = []
+        raw_values: list[bytes | None] = []
         for _ in range(self._count()):
             length = self.int32()
-            found.append(None if length == -1 else self.take(length))
-        return found
+            raw_values.append(None if length == -1 else self.take(length))
+        return raw_values
 
     def _count(self) -> int:
         count = self.int16()

@@ -48,7 +48,7 @@ class Portal:
         left: rows of a batch that are not sent yet.
         sent: how many were.
         columns: of the result, once it runs.
-        told: whether the client was told the columns.
+        is_described: whether the client was told the columns.
         checked: the statement, once it was looked at.
         failed: whether an error ended a read: rows that were read then are lost.
     """
@@ -60,7 +60,7 @@ class Portal:
     left: Any = None
     sent: int = 0
     columns: Columns = field(default_factory=list)
-    told: bool = False
+    is_described: bool = False
     checked: Checked | None = None
     failed: bool = False
 
@@ -84,7 +84,7 @@ class Portal:
 
     def described(self, session: SessionState) -> Columns:
         """The columns: it runs for them, unless that is charged for, which only its rows are."""
-        self.told = True
+        self.is_described = True
         if self.execution is None:
             checked = self._checked(session)
             if checked.calls:

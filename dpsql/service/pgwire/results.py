@@ -68,17 +68,17 @@ class Formats:
 
     def rows(self, batch: Any, columns: Columns, message: bytes = b"D") -> bytes:
         """The messages of a batch; a binary COPY has them under another letter."""
-        found = [
+        columns_sent = [
             encode.binary(batch.column(n), kind) if self.of(n, kind) else encode.texts(batch.column(n))
             for n, (_, kind) in enumerate(columns)
         ]
-        return encode.data_rows(found, batch.num_rows, message)
+        return encode.data_rows(columns_sent, batch.num_rows, message)
 
 
 def _title(name: str) -> str:
     """A column that is a call of Postgres' functions has the function's name, as there."""
-    found = _CALLED.fullmatch(name)
-    return name if found is None else found[1]
+    match = _CALLED.fullmatch(name)
+    return name if match is None else match[1]
 
 
 def _names(columns: Sequence[Any]) -> str:

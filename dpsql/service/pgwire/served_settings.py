@@ -56,16 +56,16 @@ def changes_nothing(name: str) -> bool:
     return setting is not None and setting.context == "user" and not obeyed
 
 
-def known(name: str) -> ServerSetting:
+def setting_of(name: str) -> ServerSetting:
     """The setting of PostgreSQL's of a name in lower case.
 
     Raises:
         Failed: it has none.
     """
-    found = server_settings().get(name)
-    if found is None:
+    setting = server_settings().get(name)
+    if setting is None:
         raise Failed("42704", f'unrecognized configuration parameter "{name[:60]}"')
-    return found
+    return setting
 
 
 def check(name: str, value: str) -> None:
@@ -81,7 +81,7 @@ def check(name: str, value: str) -> None:
     """
     if is_custom(name):
         return
-    setting = known(name)
+    setting = setting_of(name)
     if name in _SERVERS or setting.context not in ("user", "superuser"):
         raise Failed("55P02", f'parameter "{setting.name}" cannot be changed: it is the server\'s own')
     if setting.context == "superuser":

@@ -15,7 +15,7 @@ from dpsql.service.respell import respelled
 from dpsql.service.sqlstate import is_unexpected, message, place_of, sqlstate
 from dpsql.service.tokens import tokens, trimmed
 
-from .commands import Said
+from .commands import CommandAnswer
 from .copying import Copy
 from .cursor_words import Declared
 from .extended import Extended, tag_of
@@ -118,9 +118,9 @@ class Session:
             return
         if self._extended.cursor(sql, Formats(), describes=True):
             return
-        said = self.state.settings.run(sql)
-        if said is not None:
-            self._command(said)
+        answer = self.state.settings.run(sql)
+        if answer is not None:
+            self._command(answer)
             return
         self.state.check_going_on()
         self.state.set_out()
@@ -141,11 +141,11 @@ class Session:
         finally:
             execution.close()
 
-    def _command(self, said: Said) -> None:
-        if said.row is not None:
-            self.state.channel.send(b"T", row_description([(said.row[0], 25, -1, -1, 0)]))
-            self.state.channel.send(b"D", one_value(said.row[1]))
-        self._extended.said(said)
+    def _command(self, answer: CommandAnswer) -> None:
+        if answer.row is not None:
+            self.state.channel.send(b"T", row_description([(answer.row[0], 25, -1, -1, 0)]))
+            self.state.channel.send(b"D", one_value(answer.row[1]))
+        self._extended.answer_command(answer)
 
     def close(self) -> None:
         """The client has gone."""
@@ -163,11 +163,11 @@ def one_value(value: str) -> bytes:
 def split(sql: str) -> Iterator[str]:
     """The statements of a text, parted by semicolons that are in no text or comment."""
     part: list[str] = []
-    for kind, found in [*tokens(sql), ("other", ";")]:
-        if kind == "other" and found == ";":
+    for kind, token in [*tokens(sql), ("other", ";")]:
+        if kind == "other" and token == ";":
             statement = trimmed("".join(part))
             part = []
             if statement.strip() and any(inner != "space" for inner, _ in tokens(statement)):
                 yield statement
         else:
-            part.append(found)
+            part.append(token)

@@ -19,7 +19,7 @@ class SessionState:
         analyst: who asks.
         holdings: bytes that the session keeps between messages.
         settings: of the session, and its transaction.
-        told: settings that were reported, by name.
+        reported_settings: settings that were reported, by name.
         subject: the statement that is being answered, as the client sent it.
     """
 
@@ -27,7 +27,7 @@ class SessionState:
         self.channel, self.analyst, self._most_rows = channel, analyst, options.most_rows
         self.holdings = Holdings(OF_A_SESSION, of_user)
         self.settings = Settings(options.statement_seconds, analyst.login.user)
-        self.told: dict[str, str] = {}
+        self.reported_settings: dict[str, str] = {}
         self.subject = ""
 
     def check_going_on(self) -> None:
@@ -42,9 +42,9 @@ class SessionState:
     def report(self) -> None:
         """Tell the settings that changed, of those that clients hear of."""
         for name, value in self.settings.reported.items():
-            if self.told.get(name) != value:
+            if self.reported_settings.get(name) != value:
                 self.channel.send(b"S", text(name) + text(value))
-                self.told[name] = value
+                self.reported_settings[name] = value
 
     def counted(self, count: int, more: int) -> int:
         """How many rows were sent with these; more than may be are an error."""

@@ -104,15 +104,15 @@ def _wrap(channel: Channel, tls: ssl.SSLContext) -> None:
 
 
 def _parameters(channel: Channel, code: int, reader: Reader) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     while name := reader.text():
-        found[name] = reader.text()
-    unknown = [name for name in found if name.startswith("_pq_.")]
+        parameters[name] = reader.text()
+    unknown = [name for name in parameters if name.startswith("_pq_.")]
     if code != _VERSION_3 or unknown:
         channel.send(b"v", struct.pack("!ii", _VERSION_3, len(unknown)) + b"".join(map(text, unknown)))
-    if not found.get("user"):
+    if not parameters.get("user"):
         _away(channel, "28000", "the startup message names no user", "")
-    return found
+    return parameters
 
 
 def _away(channel: Channel, code: str, message: str, hint: str) -> None:

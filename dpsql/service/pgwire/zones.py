@@ -125,5 +125,7 @@ def _unknown(value: str) -> InvalidArgument:
 def names() -> dict[str, str]:
     """The zones that both have, by their names in lower case."""
     with duckdb.connect() as connection:
-        found = [str(row[0]) for row in connection.execute("SELECT name FROM pg_timezone_names()").fetchall()]
-    return {name.lower(): name for name in found if not name.startswith("SystemV/") and name.lower() not in _OTHERS}
+        duckdb_zones = [str(row[0]) for row in connection.execute("SELECT name FROM pg_timezone_names()").fetchall()]
+    return {
+        name.lower(): name for name in duckdb_zones if not name.startswith("SystemV/") and name.lower() not in _OTHERS
+    }

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 _POLL_SECONDS: Final = 0.05
 
 
-def aside(progress: Progress, work: Callable[[Progress], Result]) -> Result:
+def in_background(progress: Progress, work: Callable[[Progress], Result]) -> Result:
     """The result of work on another thread; whatever ends the wait for it leaves it to end by itself.
 
     Args:
@@ -26,7 +26,7 @@ def aside(progress: Progress, work: Callable[[Progress], Result]) -> Result:
             see, because it may go on for a while after the caller has returned.
 
     >>> from dpsql.runtime.progress import Quiet
-    >>> aside(Quiet(), lambda progress: 6 * 7)
+    >>> in_background(Quiet(), lambda progress: 6 * 7)
     42
     """
     task = _Task(progress, work)

@@ -12,7 +12,7 @@ import pytest
 
 import dpsql
 from dpsql.errors import Interrupted
-from dpsql.runtime.aside import aside
+from dpsql.runtime.background import in_background
 from dpsql.runtime.progress import Quiet
 
 SAID = "interrupted; what was charged is kept, the same"
@@ -148,7 +148,7 @@ def test_work_that_is_left_stops_where_it_looks():
             ended.set()
 
     with pytest.raises(Interrupted):
-        aside(Quiet(asked.is_set), work)
+        in_background(Quiet(asked.is_set), work)
     assert not ended.is_set()
     free.set()
     ended.wait()
@@ -156,4 +156,4 @@ def test_work_that_is_left_stops_where_it_looks():
 
 def test_errors_of_the_work_are_the_callers():
     with pytest.raises(ZeroDivisionError):
-        aside(Quiet(), lambda _: 1 / 0)
+        in_background(Quiet(), lambda _: 1 / 0)
