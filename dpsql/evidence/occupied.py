@@ -248,4 +248,7 @@ class Widened:
         """See `Model.sample`."""
         names = self.held.full.names
         drawn = self.inner.sample(rows, generator, progress, [self.held.inside(part) for part in allowed])
-        return np.stack([self.held.codes[name][drawn[:, place]] for place, name in enumerate(names)], axis=1)
+        drawn = np.require(drawn, np.int64, "W")  # in place: a second table of codes would be the peak of memory
+        for place, name in enumerate(names):
+            drawn[:, place] = self.held.codes[name][drawn[:, place]]
+        return drawn

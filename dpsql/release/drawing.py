@@ -26,6 +26,8 @@ _MOST_DROWNED: Final = 100_000  # rows of a release whose number of rows may be 
 _MAY_BE_NOISE: Final = 5  # standard deviations that noise alone exceeds once in millions of releases
 _COPIES: Final = 8  # of a row's codes that are there at once while a table is drawn and stored
 
+_STRETCH: Final = 65_536  # rows that are moved at a time
+
 
 def check_rows_fit(rows: int | None, domain: Domain) -> None:
     """Refuse more rows than the machine's memory holds, before the charge.
@@ -83,11 +85,22 @@ def coded(
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Codes, and for bins ticks drawn inside them, as `dpsql.books.releases.publication.publish` wants them."""
     bins = [place for place, attribute in enumerate(domain) if attribute.kind == "bins"]
-    inside = tied(domain, codes, {place: generator.random(len(codes)) for place in bins}, generator)
+    ticks = {}
+    for place, inside in tied(domain, codes, bins, lambda _: generator.random(len(codes)), generator):
+        attribute, column = domain.attributes[place], np.asarray(codes[:, place], np.int64)
+        ticks[place] = released_ticks(attribute, column, places(attribute, column, inside))
     columns: dict[str, np.ndarray[Any, Any]] = {}
-    for place, attribute in enumerate(domain):
-        columns[f"c{place}"] = codes[:, place].astype(np.int32)  # half of the memory, while rows are stored
-        if place in inside:
-            column = np.asarray(codes[:, place], np.int64)
-            columns[f"t{place}"] = released_ticks(attribute, column, places(attribute, column, inside.pop(place)))
+    for place in range(len(domain)):
+        columns[f"c{place}"] = codes[:, place].astype(np.int32, copy=False)  # half of the memory, while rows are stored
+        if place in ticks:
+            columns[f"t{place}"] = ticks[place]
     return columns
+
+
+def shuffled(codes: np.ndarray[Any, Any], generator: np.random.Generator) -> np.ndarray[Any, Any]:
+    """The rows in a random order, a column after the other in memory, as `coded` and DuckDB read them."""
+    order = generator.permutation(len(codes))
+    mixed = np.empty(codes.shape, np.int32, order="F")
+    for start in range(0, len(codes), _STRETCH):
+        mixed[start : start + _STRETCH] = codes[order[start : start + _STRETCH]]
+    return mixed

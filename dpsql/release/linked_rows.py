@@ -81,6 +81,7 @@ def publish_linked(
         )
     if stuck:
         words.append(f"{stuck} units have the rows of other units: no values were found for theirs that obey the rules")
+    words += _empty(members, tables)
     if stated := "; ".join(word for word in words if word):
         report["rows"] = stated
     run.progress.stage("storing")
@@ -208,6 +209,16 @@ def _rows(
     return publication.rows_of(domain, source, columns, frame, values_of(keys, source))
 
 
+def _empty(members: Members, tables: Mapping[str, DrawnTable]) -> list[str]:
+    """What helps where a table below came out without rows; not said of those below it in turn."""
+    return [
+        f"{members.of[link.child].source.name} has no rows: noise hides how many of them a row above has, if there are "
+        "any. Ask with a larger epsilon, or for fewer tables and columns"
+        for link in members.tree.links
+        if len(tables[link.parent].codes) and not len(tables[link.child].codes)
+    ]
+
+
 def _stated(members: Members, table: str, drawn: DrawnTable) -> dict[str, Any]:
     """What the release says of a table; see `dpsql.books.releases.releases.ReleasedTable`."""
     link, stated = members.tree.link_of.get(table), {"table": table, "rows": len(drawn.codes)}
@@ -216,6 +227,9 @@ def _stated(members: Members, table: str, drawn: DrawnTable) -> dict[str, Any]:
         stated["primary"] = list(primary)
     if unique := [list(names) for names in sorted(named) if members.is_unique(table, names)]:
         stated["unique"] = unique
+    member = members.of[table]
+    if required := [name for name in member.columns if not member.source.column(name).nullable]:
+        stated["required"] = required
     if link is not None and link.parent != UNITS:
         stated |= {"parent": link.parent, "key": list(link.key), "references": list(link.references)}
     return stated

@@ -37,7 +37,7 @@ from dpsql.owner.periods import check_declared
 from dpsql.owner.stand_ins import check_installed, stand_ins
 from dpsql.privacy.accounting import Budget
 from dpsql.release.allowed import require_affordable
-from dpsql.release.drawing import coded, rows_to_draw
+from dpsql.release.drawing import coded, rows_to_draw, shuffled
 from dpsql.release.linear import linear_report, measured_linear
 from dpsql.release.linked_rows import publish_linked
 from dpsql.release.lookup import look_up_table
@@ -183,7 +183,7 @@ class Resolved(Plan):
         generator = np.random.default_rng()
         codes = model.sample(rows, generator, run.progress, held.restricted(allowed))
         run.progress.stage("storing")
-        codes = codes[generator.permutation(len(codes))]  # a LIMIT then shows all kinds of rows
+        codes = shuffled(codes, generator)  # a LIMIT then shows all kinds of rows
         columns = [column.name for column in self.source.columns if column.name in entry.columns]
         frame = coded(entry.domain, codes, generator)
         settle_bins(self.source, entry.domain, allowed, codes, frame, generator)

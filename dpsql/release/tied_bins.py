@@ -15,7 +15,7 @@ Privacy: synthetic rows alone are read, which are made of noisy answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,34 +32,51 @@ _ROWS: Final = 50_000
 
 
 def tied(
-    domain: Domain, codes: npt.NDArray[Any], uniform: Mapping[int, Floats], generator: np.random.Generator
-) -> dict[int, Floats]:
-    """Places in bins, in [0, 1), of which those of dependent columns go together.
+    domain: Domain,
+    codes: npt.NDArray[Any],
+    places: Sequence[int],
+    uniform: Callable[[int], Floats],
+    generator: np.random.Generator,
+) -> Iterator[tuple[int, Floats]]:
+    """Places in bins, in [0, 1), of which those of dependent columns go together: a column at a time.
+
+    Memory holds the places of those columns only to which a later one is tied: of all, they would be as large as the
+    rows themselves.
 
     Args:
         domain: of the rows.
         codes: shape (rows, columns).
-        uniform: independent places, by the number of a column with bins.
+        places: the numbers of the columns with bins, in order.
+        uniform: draws independent places in the bins of such a column, shape (rows,); called once for each, in order.
         generator: of which rows are tied.
+
+    Yields:
+        The number of a column, and where its rows lie in their bins, shape (rows,).
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers of any size; what is not finite is not tied
-        return _tied(domain, codes, uniform, generator)
-
-
-def _tied(
-    domain: Domain, codes: npt.NDArray[Any], uniform: Mapping[int, Floats], generator: np.random.Generator
-) -> dict[int, Floats]:
-    columns = {place: Bins.of(domain.attributes[place]) for place in uniform}
+    columns = {place: Bins.of(domain.attributes[place]) for place in places}
     columns = {place: bins for place, bins in columns.items() if len(bins.middle) > 1}
     some = codes[:: max(1, len(codes) // _ROWS)]
-    places_inside, leaders = dict(uniform), _leaders(columns, some)
-    for place, other in leaders.items():
-        tie = _tie(columns[other], some[:, other], columns[place], some[:, place])
-        if tie is not None:
-            chosen = generator.random(len(codes)) < tie.strength(codes[:, other], codes[:, place])
-            along = places_inside[other] if tie.slope > 0 else np.nextafter(1.0, 0.0) - places_inside[other]
-            places_inside[place] = np.where(chosen, along, places_inside[place])
-    return places_inside
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers of any size; what is not finite is not tied
+        ties = {
+            place: (other, tie)
+            for place, other in _leaders(columns, some).items()
+            if (tie := _tie(columns[other], some[:, other], columns[place], some[:, place])) is not None
+        }
+    last = {other: place for place, (other, _) in ties.items()}  # in order, so the last that is tied to it
+    led: dict[int, Floats] = {}
+    for place in places:
+        inside = uniform(place)
+        if place in ties:
+            other, tie = ties[place]
+            with np.errstate(over="ignore", invalid="ignore"):
+                chosen = generator.random(len(codes)) < tie.strength(codes[:, other], codes[:, place])
+            along = led[other] if tie.slope > 0 else np.nextafter(1.0, 0.0) - led[other]
+            inside = np.where(chosen, along, inside)
+            if last[other] == place:
+                del led[other]
+        if place in last:
+            led[place] = inside
+        yield place, inside
 
 
 def _leaders(columns: Mapping[int, Bins], codes: npt.NDArray[Any]) -> dict[int, int]:

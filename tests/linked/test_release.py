@@ -310,3 +310,44 @@ def test_no_schema_of_the_database_itself_is_written(clinic, schema):
     release = clinic.synthesize("patients", 20.0, linked=True, steps=40, relaxed_rows=20)
     with pytest.raises(InvalidArgument, match="new schema"):
         release.to_schema(schema)
+
+
+@pytest.mark.medium
+def test_a_schema_says_not_null_of_what_was_so_and_has_its_values():
+    with dpsql.connect() as db:
+        run(
+            db,
+            """
+            CREATE TABLE p (id INTEGER PRIMARY KEY, a BOOLEAN NOT NULL, b BOOLEAN, left_out VARCHAR NOT NULL);
+            CREATE TABLE c (up INTEGER NOT NULL REFERENCES p (id), "as is" BOOLEAN NOT NULL, y BOOLEAN);
+            INSERT INTO p SELECT i, i % 2 = 0, i % 3 = 0, 'x' FROM range(500) r(i);
+            INSERT INTO c SELECT i % 400, i % 2 = 0, i % 5 = 0 FROM range(800) r(i);
+            CALL dp_protect('p', epsilon := 50.0, delta := 1e-9);
+            CALL dp_link('c', 'p', most := 3);
+            CALL dp_domain('p', 'left_out', exclude := true)
+            """,
+        )
+        db.synthesize("p", 20.0, linked=True, mechanism="direct").to_schema("copy")
+        required = db.sql(
+            "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'copy' AND NOT is_nullable ORDER BY ALL"
+        ).fetchall()
+    assert required == [("c", "as is"), ("c", "up"), ("p", "a"), ("p", "id")]
+
+
+@pytest.mark.medium
+def test_a_table_that_comes_out_empty_says_so_and_what_helps():
+    with dpsql.connect() as db:
+        run(
+            db,
+            """
+            CREATE TABLE p (id INTEGER PRIMARY KEY, a BOOLEAN NOT NULL);
+            CREATE TABLE c (up INTEGER REFERENCES p (id), x BOOLEAN NOT NULL);
+            INSERT INTO p SELECT i, i % 2 = 0 FROM range(300) r(i);
+            CALL dp_protect('p', epsilon := 50.0, delta := 1e-9);
+            CALL dp_link('c', 'p', most := 3)
+            """,
+        )
+        release = db.synthesize("p", 20.0, linked=True, mechanism="direct")
+        assert len(release["p"].df())
+        assert not len(release["c"].df())
+        assert any("c has no rows" in word and "larger epsilon" in word for word in release.warnings)

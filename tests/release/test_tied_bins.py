@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -38,6 +40,10 @@ def places(rows: int, columns: int) -> dict[int, np.ndarray]:
     return {place: draw.random(rows) for place in range(columns)}
 
 
+def tied_to(domain: Domain, codes: np.ndarray, uniform: dict, draw: np.random.Generator) -> dict[int, np.ndarray]:
+    return dict(tied(domain, codes, sorted(uniform), uniform.__getitem__, draw))
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_rows_are_as_correlated_as_they_were(sign):
     domain, codes, values = ridge(10.0, sign)
@@ -51,7 +57,7 @@ def test_rows_are_as_correlated_as_they_were(sign):
 def test_each_column_by_itself_is_distributed_as_before():
     """Places of tied rows are uniform in every bin; fixed seeds."""
     domain, codes, _ = ridge(10.0)
-    found = tied(domain, codes, places(ROWS, 2), np.random.default_rng(2))
+    found = tied_to(domain, codes, places(ROWS, 2), np.random.default_rng(2))
     assert (found[0] == places(ROWS, 2)[0]).all()
     for code in range(len(WIDE) - 1):
         inside = found[1][codes[:, 1] == code]
@@ -60,7 +66,7 @@ def test_each_column_by_itself_is_distributed_as_before():
 
 def test_wide_bins_are_tied_and_narrow_ones_are_not():
     domain, codes, _ = ridge(20.0)
-    found = tied(domain, codes, places(ROWS, 2), np.random.default_rng(2))
+    found = tied_to(domain, codes, places(ROWS, 2), np.random.default_rng(2))
     narrow = (codes[:, 0] == 0) & (codes[:, 1] == 0)
     wide = (codes[:, 0] == 6) & (codes[:, 1] == 6)
     assert np.corrcoef(found[0][narrow], found[1][narrow])[0, 1] < 0.4
@@ -70,11 +76,11 @@ def test_wide_bins_are_tied_and_narrow_ones_are_not():
 def test_columns_that_depend_little_and_codes_without_a_bin_stay_apart():
     domain, codes, _ = ridge(500.0)
     before = places(ROWS, 2)
-    found = tied(domain, codes, before, np.random.default_rng(2))
+    found = tied_to(domain, codes, before, np.random.default_rng(2))
     assert (found[1] == before[1]).all()
     domain, codes, _ = ridge(5.0)
     codes[::2, 1] = len(WIDE) - 1  # NULL
-    found = tied(domain, codes, before, np.random.default_rng(2))
+    found = tied_to(domain, codes, before, np.random.default_rng(2))
     assert (found[1][::2] == before[1][::2]).all()
 
 
@@ -85,5 +91,22 @@ def test_any_bins_and_rows_give_places_in_bins(rows, ticks, seed):
     domain = Domain(tuple(binned(name, tuple(sorted(ticks))) for name in "abc"))
     draw = np.random.default_rng(seed)
     codes = np.repeat(draw.integers(0, len(ticks), (rows, 1)), 3, axis=1)
-    found = tied(domain, codes, {place: draw.random(rows) for place in range(3)}, draw)
+    found = tied_to(domain, codes, {place: draw.random(rows) for place in range(3)}, draw)
     assert all(((one >= 0) & (one < 1)).all() for one in found.values())
+
+
+@pytest.mark.medium
+def test_of_columns_that_nothing_is_tied_to_no_places_are_held():
+    """What `coded` holds at once is what it returns, and some columns: not the places of all."""
+    rows, columns = 200_000, 24
+    domain = Domain(tuple(binned(f"x{n}", tuple(map(float, WIDE))) for n in range(columns)))
+    codes = np.asfortranarray(np.random.default_rng(3).integers(0, len(WIDE) - 1, (rows, columns), np.int32))
+    tracemalloc.start()
+    try:
+        made = coded(domain, codes, np.random.default_rng(4))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    returned = sum(made[f"t{n}"].nbytes for n in range(columns))
+    assert peak < returned + 16 * 8 * rows
+    assert all(np.shares_memory(made[f"c{n}"], codes) for n in range(columns))

@@ -171,6 +171,7 @@ class ReleasedTable:
         parent: the table that its rows belong to; empty of the root.
         key, references: the columns that say to which row, and those that they name there.
         unique: further lists of columns whose values no two rows share, which rows below name.
+        required: columns that are NOT NULL in the table that it stands for.
     """
 
     table: str
@@ -180,11 +181,12 @@ class ReleasedTable:
     key: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     unique: tuple[tuple[str, ...], ...] = ()
+    required: tuple[str, ...] = ()
 
     @staticmethod
     def from_json(stated: Mapping[str, Any]) -> ReleasedTable:
         """From the report of its release, where tuples are lists."""
-        lists = {name: tuple(stated.get(name, ())) for name in ("primary", "key", "references")}
+        lists = {name: tuple(stated.get(name, ())) for name in ("primary", "key", "references", "required")}
         unique = tuple(map(tuple, stated.get("unique", ())))
         return ReleasedTable(stated["table"], stated["rows"], parent=stated.get("parent", ""), unique=unique, **lists)
 

@@ -1,8 +1,12 @@
-"""The tables of a linked release as tables of a schema, with PRIMARY and FOREIGN KEYs, all or none."""
+"""The tables of a linked release as tables of a schema, with PRIMARY and FOREIGN KEYs, all or none.
+
+A column that is NOT NULL in the table that was released is so in its copy, unless its synthetic values are missing, as
+those of an excluded column are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -135,11 +139,23 @@ def _parts(books: Books, entry: Entry, place: int) -> list[str]:
     """The columns and constraints of a table."""
     described = exp.Describe(this=rows_table(books.catalog, entry, place)).sql(dialect="duckdb")
     columns = books.cursor.execute(described).fetchall()
-    parts = [f"{quote(name)} {kind}" for name, kind, *_ in columns]
+    required = _required(books, entry, place, [name for name, *_ in columns])
+    parts = [f"{quote(name)} {kind}{' NOT NULL' if name in required else ''}" for name, kind, *_ in columns]
     for key in keys_of(entry, place):
         above = f" REFERENCES {quote(key.table)} ({_listed(key.references)})" if key.table else ""
         parts.append(f"{_WORDS[key.kind]} ({_listed(key.columns)}){above}")
     return parts
+
+
+def _required(books: Books, entry: Entry, place: int, columns: Sequence[str]) -> frozenset[str]:
+    """The columns to be NOT NULL: those that are so in the source, and have all their synthetic values."""
+    wanted = [name for name in columns if name in entry.tables[place].required]
+    if not wanted:
+        return frozenset()
+    missing = [exp.CountIf(this=exp.Is(this=exp.column(name, quoted=True), expression=exp.null())) for name in wanted]
+    counts = exp.select(*missing).from_(rows_table(books.catalog, entry, place)).sql(dialect="duckdb")
+    missing_values = books.cursor.execute(counts).fetchall()[0]
+    return frozenset(name for name, count in zip(wanted, missing_values, strict=True) if count == 0)
 
 
 def _listed(columns: tuple[str, ...]) -> str:
