@@ -34,6 +34,24 @@ PLANTED = {
 """For each contract of `pyproject.toml`, by how its name begins, an import that it must not let pass."""
 
 
+DIALECT = frozenset({"found", "known", "one", "asked", "kept", "told", "said", "aside", "foretold"})
+"""Words that say how a value came about, and not what it is. A name is a noun: `tables`, `match`, `earlier_entry`."""
+MOST_OF_DIALECT = 1
+"""Per 1,000 names."""
+
+
+def names_in(text: str) -> list[str]:
+    """Every name of a module: variables, parameters, attributes, functions and classes, as often as each stands there."""
+    names = []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+                names.append(name)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.append(name)
+    return names
+
+
 def too_long(text: str) -> list[tuple[str, str, int]]:
     """What of a module is longer than it may be."""
     tree = ast.parse(text)
@@ -155,3 +173,16 @@ def test_an_import_through_a_wall_breaks_its_contract(tmp_path, begin):
     assert done.returncode == 1, done.stderr
     (broken,) = [line for line in done.stdout.splitlines() if line.startswith(begin) and "BROKEN" in line]
     assert broken
+
+
+@pytest.mark.medium
+def test_names_say_what_a_value_is():
+    names = [name for path in FILES for name in names_in(path.read_text(encoding="utf-8"))]
+    dialect = [name for name in names if name.strip("_") in DIALECT]
+    assert 1000 * len(dialect) <= MOST_OF_DIALECT * len(names), sorted({*dialect})
+
+
+def test_a_name_of_the_dialect_is_seen():
+    """The broken twin."""
+    text = "def f(known):\n    _found = [one for one in known.asked]\n    return _found\n"
+    assert sum(name.strip("_") in DIALECT for name in names_in(text)) == 7
