@@ -52,17 +52,19 @@ LONG = {
     "settings": "--epsilon 1",
     "spark": "--times 1 --only marginals",
     "speed": "",
+    "trees": "clients 1",
     "utility": "--tables adult --epsilons 1 --mechanisms direct --output utility.jsonl",
     "wide": "",
 }
 ELSEWHERE = {
     "claims": "by its papers, below",
+    "households": "wants the example data of a package",
     "peers": "wants an environment of its own for each peer",
     "raw": "finds values of columns only in the whole tables",
 }
 AS_MODULES = {
     *("counting_cost", "first_table", "many_columns", "postgres", "sandbox_cost", "service_cancel", "service_load"),
-    *("orders", "postgres_shapes", "spark"),
+    *("orders", "postgres_shapes", "spark", "trees"),
 }
 
 
