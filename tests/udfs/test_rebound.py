@@ -50,7 +50,7 @@ def test_what_changes_before_it_runs_is_noticed_and_nothing_is_charged(people, m
             other.execute(change)
         return keep(*arguments)
 
-    monkeypatch.setattr(once, "kept", late)
+    monkeypatch.setattr(once, "materialized", late)
     with pytest.raises(DpsqlError, match="sex|columns|changed"):
         people.sql(ASKED.format(0.1))
     assert people.connection.execute("SELECT epsilon_spent FROM dp_budget()").fetchall() == [(0.0,)]
