@@ -1,4 +1,4 @@
-"""`ExternalEngine`: an engine whose tables `dp_source` registers. One line in `registry.ENGINES` names its class.
+"""`ExternalEngine`: an engine whose tables `dp_source` registers. One line in `registry.EXTERNAL` names its class.
 
     register    arguments of dp_source → the columns of a stub, what identifies the relation, which rows are pinned
     check       right before a charge, and before rows are read: is what was pinned still there

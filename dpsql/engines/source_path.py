@@ -33,19 +33,19 @@ def with_reached(source: Source, path: Sequence[Above]) -> Source:
     return replace(source, columns=(*source.columns, *more))
 
 
-def with_per_unit(units: Source, questions: Sequence[PerUnit]) -> Source:
+def with_per_unit(units: Source, derived: Sequence[PerUnit]) -> Source:
     """The table of the units, with what their rows are asked for as further columns.
 
     Raises:
         InvalidArgument: the table has a column of that name.
     """
     plain = units.columns[: len(units.columns) - len(units.per_unit)]
-    for name in {column.name for column in plain} & {question.name for question in questions}:
+    for name in {column.name for column in plain} & {column.name for column in derived}:
         raise InvalidArgument(
             f"table {units.name!r} has a column {name!r}, as what its units' rows are asked for is called beside it: "
             "give it another name"
         )
-    return replace(units, columns=(*plain, *(_column_of(derived) for derived in questions)), per_unit=tuple(questions))
+    return replace(units, columns=(*plain, *map(_column_of, derived)), per_unit=tuple(derived))
 
 
 def _column_of(derived: PerUnit) -> Column:

@@ -25,7 +25,6 @@ from dpsql.runtime.memory import machine_memory
 _MOST_DROWNED: Final = 100_000  # rows of a release whose number of rows may be noise alone
 _MAY_BE_NOISE: Final = 5  # standard deviations that noise alone exceeds once in millions of releases
 _COPIES: Final = 8  # of a row's codes that are there at once while a table is drawn and stored
-
 _STRETCH: Final = 65_536  # rows that are moved at a time
 
 
@@ -76,7 +75,7 @@ def rows_that_fit(domain: Domain) -> int:
 def _total(entry: Entry, measured: Sequence[Measurement], model: Model) -> int:
     """The number of rows: exact where it is public, also 0, which no model stands for; else what the fit found."""
     public = measured if entry.neighbours.total_is_public else ()
-    exact = next((exact_total for exact_total in public if not exact_total.clique and exact_total.variance == 0), None)
+    exact = next((whole for whole in public if not whole.clique and whole.variance == 0), None)
     return round(model.total) if exact is None else int(exact.values[0])
 
 

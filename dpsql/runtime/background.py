@@ -30,7 +30,9 @@ def in_background(progress: Progress, work: Callable[[Progress], Result]) -> Res
     42
     """
     task = _Task(progress, work)
-    thread = threading.Thread(target=task.run, name="dpsql-aside", daemon=False)  # on DuckDB's threads it would be one
+    thread = threading.Thread(
+        target=task.run, name="dpsql-background", daemon=False
+    )  # on DuckDB's threads it would be one
     thread.start()
     try:
         while not task.ended.wait(_POLL_SECONDS):

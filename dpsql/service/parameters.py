@@ -84,20 +84,20 @@ def named(served: Sequence[Mapping[str, Any]], sql: str, count: int) -> list[int
     DuckDB cannot infer them: it would bind the call, whose arguments have no values yet.
     """
     types = {
-        (function_there["name"], p["name"]): p["type"]
-        for function_there in served
-        for p in function_there["parameters"]
+        (served_function["name"], p["name"]): p["type"]
+        for served_function in served
+        for p in served_function["parameters"]
     }
     first = {
-        function_there["name"]: p["name"]
-        for function_there in served
-        for p in function_there["parameters"][:1]
+        served_function["name"]: p["name"]
+        for served_function in served
+        for p in served_function["parameters"][:1]
         if p["positional"]
     }
     oids, function = [0] * count, ""
     words = [text for kind, text in tokens(sql) if kind != "space"]
     for place, word in enumerate(words):
-        if word.lower() in first or any(word.lower() == function_there["name"] for function_there in served):
+        if word.lower() in first or any(word.lower() == served_function["name"] for served_function in served):
             function = word.lower()
         if not word.startswith("$") or not word[1:].isdigit():
             continue

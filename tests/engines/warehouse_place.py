@@ -2,7 +2,7 @@
 
 The engine, its ADBC connection and the texts of its statements are the product's own. DuckDB plays the warehouse over
 its own ADBC driver: sqlglot reads each statement as SQL of the warehouse and writes it for DuckDB. What the warehouse
-itself would make of the statement is not tested; `test_warehouse_statements.py` has the texts for somebody who can.
+itself would make of the statement is not tested; `test_warehouse.py` has the texts for somebody who can.
 """
 
 from __future__ import annotations

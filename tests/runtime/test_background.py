@@ -90,7 +90,7 @@ try:
     {call}
 except BaseException as error:
     print(type(error).__name__, {SAID!r} in str(error))
-print([thread.daemon for thread in threading.enumerate() if thread.name == "dpsql-aside"])
+print([thread.daemon for thread in threading.enumerate() if thread.name == "dpsql-background"])
 free.set()
 """
     done = run(script, bank, cwd=tmp_path)

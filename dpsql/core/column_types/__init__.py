@@ -1,7 +1,7 @@
 """What each DuckDB type is to a domain: one file a type or family, found here by itself.
 
 A file calls `register` for types by name, or decorates a function with `register_family` for those with parameters.
-Nothing else of the package names a type of a column.
+A further type needs no other file. What holds for single types, as months for dates, stands where it is used.
 """
 
 from __future__ import annotations

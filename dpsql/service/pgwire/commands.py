@@ -197,7 +197,7 @@ class Settings:
             self._set(words[1:])
         elif word == "RESET":
             self._reset(words[1:])
-        elif word == "DISCARD" and [word_after.upper() for word_after in words[1:]] != ["ALL"]:
+        elif word == "DISCARD" and [argument.upper() for argument in words[1:]] != ["ALL"]:
             answer.tag = f"DISCARD {''.join(words[1:]).upper()[:20]}"
         elif word == "DISCARD":
             answer.deallocate = ""
