@@ -1,13 +1,17 @@
-"""No other path to noise: nothing in the package draws floats for counts, or draws from anything but the system's entropy."""
+"""No other path to noise or to rows: nothing in the package draws floats for counts, or draws from anything but the
+system's entropy; and what can read private rows is made in the listed files only."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from dpsql.engines.protocol import Engine
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*(ROOT / "dpsql").rglob("*.py"), *(ROOT / "udfs").rglob("*.py")])
@@ -53,6 +57,23 @@ AFTER_THE_CURATOR = {
     "dpsql/utility/": "draws which rows and columns the owner's measures look at; a contract keeps releases away from it",
 } | {name.replace(".", "/") + "/": "computes with noisy answers only" for name in UNTRUSTED}
 """Where floats may be drawn: of released numbers only, or of what nobody but the owner sees; for what is no noise on a count."""
+
+
+OF_NO_ROW = {"find", "find_parts", "check", "interrupt", "close"}
+"""What an engine does without reading a row."""
+READERS = {"engine_of"} | {name for name in vars(Engine) if not name.startswith("_")} - OF_NO_ROW
+"""What gives somebody an engine, and what an engine gives that reads rows."""
+ARGUMENTS = len(inspect.signature(Engine.codes).parameters) - 1
+"""Of an engine's `codes`: what else has this name, such as the codes of synthetic rows, takes fewer."""
+MAY_READ = {
+    "dpsql/release/pipeline.py": "hands the engine and the counter to the curator, after the charge",
+    "dpsql/release/synthesis.py": "makes the counter that pipeline hands to the curator",
+    "dpsql/release/members.py": "makes the counter of linked tables that pipeline hands to the curator",
+    "dpsql/release/quality.py": "counts for a report that only the owner may ask for",
+    "dpsql/owner/evaluate.py": "reads codes for an evaluation that only the owner may ask for",
+    "dpsql/api/evaluated_tree.py": "counts for an evaluation that only the owner may ask for",
+}
+"""Who may make what reads private rows. A new file here is a new way to them: say who looks at what it reads."""
 
 
 def test_the_documentation_names_the_floors_that_are_not_trusted():
@@ -121,3 +142,43 @@ def test_sql_draws_nothing():
     for path in sorted((ROOT / "sql").glob("*.sql")):
         if path.name not in ("bank.sql", "census.sql"):
             assert not SAMPLING_SQL.search(re.sub("--.*", "", path.read_text(encoding="utf-8"))), path
+
+
+def readers(tree: ast.AST) -> list[tuple[int, str]]:
+    """Where code takes what reads rows: it names an engine's method or `engine_of`, or has the name in a text."""
+    places = []
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Attribute):
+            names = [node.attr] if node.attr != "codes" else []
+        elif isinstance(node, ast.alias):
+            names = [node.name] if node.name == "engine_of" else []
+        elif isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", "")
+            names = [called] if called == "codes" and len(node.args) >= ARGUMENTS else []
+            if getattr(node.func, "id", called) in ("getattr", "attrgetter", "methodcaller"):
+                names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+        places += [(node.lineno, name) for name in names if name in READERS]
+    return places
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_what_reads_rows_is_made_in_few_places(path):
+    if name_of(path).startswith("dpsql/engines/"):
+        return
+    places = readers(ast.parse(path.read_text(encoding="utf-8")))
+    assert bool(places) == (name_of(path) in MAY_READ), f"{name_of(path)} takes what reads rows: {places}"
+
+
+def test_a_reader_in_another_file_is_found():
+    """The broken twins: a floor that counts for itself."""
+    for text in (
+        "from dpsql.engines.registry import engine_of",
+        "engine = registry.engine_of(cursor, source)",
+        "rows = closing(engine).thing.codes(source, domain, 10)",
+        "count = engine.counter",
+        "make = getattr(engine, 'unit_counter')",
+        "make = operator.methodcaller('codes', source, domain, 10)",
+        "from dpsql.engines.registry import engine_of as find",
+    ):
+        assert readers(ast.parse(text)), text
