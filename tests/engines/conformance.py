@@ -345,7 +345,7 @@ def what_is_not_there(place: Place) -> None:
         engine.find("V")
 
 
-@covers("marginal: counts of every type are the reference's: NULL, NaN, ±∞, ends of bins, OTHER, OUTSIDE, no code")
+@covers("marginal: counts of every type are the reference's: NULL, NaN, ±∞, bins' ends, OTHER, OUTSIDE")
 def marginals_are_right(place: Place) -> None:
     marginals_of(every_value(place, known_cases(place)))
 
@@ -421,7 +421,7 @@ def chooses(place: Place, table: Table) -> bool:
     return not refuses(place, "units", lambda: table.engine.counter(table.source, table.domain, bound))
 
 
-@covers("units: of each unit at most so many rows count, none of those without a unit, and all where there is room")
+@covers("units: of each unit at most so many rows count, all where there is room, none without a unit")
 def units_are_bounded(place: Place) -> None:
     table = every_value(place)
     if not chooses(place, table):
@@ -499,7 +499,7 @@ def presence_is_right(place: Place) -> None:
     assert sorted(cells for cells, n in numbered for _ in range(n)) == sorted(by_number(pairs))
 
 
-@covers("sums: steps of a formula, clamped to the moment's bounds whatever a value is; what is outside adds its own")
+@covers("sums: steps of a formula, clamped to the bounds whatever a value is; what is outside adds its own")
 def sums_are_right(place: Place) -> None:
     table = every_value(place, ("truth", "wide", "money", "weight"))
     twice = Formula("add", (COLUMN, COLUMN))
@@ -565,7 +565,7 @@ def bins_of_any_kind(place: Place) -> None:
     counter.close()
 
 
-@covers("equal: rows that DuckDB's own = calls equal are in one cell, in listed values, points, bins and as NULL")
+@covers("equal: rows that DuckDB's = calls equal are in one cell, in listed values, points, bins, as NULL")
 def equal_as_in_duckdb(place: Place) -> None:
     spelled = EVERYWHERE | {kind: SPELLINGS[kind] for kind in place.more_types if is_there(kind)}
     longest = max(map(len, spelled.values()))
@@ -605,7 +605,7 @@ def values_of_two(place: Place) -> None:
         assert [text.encode() for text in texts] == sorted(text.encode() for text in texts)
 
 
-@covers("among: a sample has the rows at its places: parts of the places add up to the table, the same each time")
+@covers("among: a sample has the rows at its places: parts of them add up to the table, the same each time")
 def samples_add_up(place: Place) -> None:
     table = every_value(place)
     counter = table.engine.counter(table.source, table.domain)

@@ -140,10 +140,10 @@ EACH = [pytest.param(where, marks=[pytest.mark.slow] * where.startswith(ONCE)) f
 
 @pytest.mark.medium
 @pytest.mark.parametrize("where", EACH)
-@pytest.mark.parametrize("says", PROPERTIES)
-def test_an_engine_conforms(says, where, tmp_path):
+@pytest.mark.parametrize("claim", PROPERTIES)
+def test_an_engine_conforms(claim, where, tmp_path):
     with PLACES[where](tmp_path) as place:
-        PROPERTIES[says](place)
+        PROPERTIES[claim](place)
 
 
 def test_every_engine_is_tested():

@@ -18,6 +18,8 @@ from dpsql.fitting.target import Target
 
 TILE_ROWS: Final = 64
 """Rows of a tile; see `dpsql.fitting.relaxed.tiles`."""
+RELAXED_ROWS: Final = 512
+"""n′ of every mechanism that fits a relaxed table, unless a call says otherwise."""
 RELAXATIONS: Final = ("softmax", "sparsemax")
 _BASE_BYTES: Final = 400_000_000  # Python, DuckDB and JAX themselves
 
@@ -44,7 +46,7 @@ class Settings:
         joints: attributes that have one probability vector together (`dpsql.fitting.relaxed.joints`).
     """
 
-    rows: int = 512
+    rows: int = RELAXED_ROWS
     steps: int = 500
     rate: float = 0.4
     spread: float = 0.3

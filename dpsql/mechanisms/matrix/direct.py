@@ -26,7 +26,7 @@ from dpsql.evidence.earlier_releases import agreeing, combined, light, public_to
 from dpsql.evidence.occupied import SideFacts, occupied
 from dpsql.evidence.public_prior import fit_with_prior
 from dpsql.fitting.least_squares import MOST_ADDED, Estimate, additions, least_squares
-from dpsql.fitting.relaxed.settings import Fit, Settings, best_total, fitting_bytes, fitting_seconds
+from dpsql.fitting.relaxed.settings import RELAXED_ROWS, Fit, Settings, best_total, fitting_bytes, fitting_seconds
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.asks import Linear, Marginals, Total
 from dpsql.mechanisms.base import Mechanism, Outcome, register
@@ -70,7 +70,7 @@ class Direct(Mechanism):
     uses_earlier = True
     takes_linear = True
     noise: str = GAUSSIAN.name
-    relaxed_rows: int = 512
+    relaxed_rows: int = RELAXED_ROWS
     steps: int = 500
 
     @classmethod

@@ -34,7 +34,7 @@ from dpsql.evidence.public_prior import fit_marginals_with_prior
 from dpsql.fitting.graph.fit_graph import fit_graph
 from dpsql.fitting.laplace_strategy import best_laplace_strategy
 from dpsql.fitting.least_squares import best_strategy
-from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_seconds
+from dpsql.fitting.relaxed.settings import RELAXED_ROWS, Settings, best_total, fitting_seconds
 from dpsql.fitting.target import targets_of
 from dpsql.mechanisms.asks import Marginals, Open
 from dpsql.mechanisms.base import LATER, Mechanism, Outcome, register
@@ -83,7 +83,7 @@ class HDMM(Mechanism):
     uses_earlier = True
     reconstruct: str = "projection"
     max_cells: int = 1_000_000
-    relaxed_rows: int = 512
+    relaxed_rows: int = RELAXED_ROWS
     steps: int = 500
     noise: str = field(default=GAUSSIAN.name, metadata=LATER)
     model_mb: int = field(default=20, metadata=LATER)

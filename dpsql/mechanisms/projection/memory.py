@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from dpsql.core.domain import Domain
 from dpsql.errors import DomainTooLarge
-from dpsql.fitting.relaxed.settings import fitting_bytes
+from dpsql.fitting.relaxed.settings import RELAXED_ROWS, fitting_bytes
 from dpsql.runtime.memory import in_words
+
+_FEWER: Final = tuple(RELAXED_ROWS >> halved for halved in range(4))
+"""Numbers of relaxed rows that are tried in turn for one that fits."""
 
 
 def check_fits(domain: Domain, rows: int, cells: int, linear: int, tuples: int, limit: int, *, given: bool) -> None:
@@ -27,7 +32,7 @@ def check_fits(domain: Domain, rows: int, cells: int, linear: int, tuples: int, 
     if needed <= limit:
         return
     advice = "memory := " + repr(in_words(1.05 * needed))
-    fewer = next((n for n in (512, 256, 128, 64) if fitting_bytes(domain, n, cells, tuples) <= limit), None)
+    fewer = next((n for n in _FEWER if fitting_bytes(domain, n, cells, tuples) <= limit), None)
     if fewer is not None and fewer < rows:
         advice = f"relaxed_rows := {fewer} fits"
     elif not given:

@@ -48,6 +48,7 @@ from dpsql.fitting.relaxed.denoising import denoised
 from dpsql.fitting.relaxed.joints import joints_of
 from dpsql.fitting.relaxed.settings import (
     RELAXATIONS,
+    RELAXED_ROWS,
     Settings,
     best_total,
     fitting_bytes,
@@ -122,7 +123,7 @@ class Projection(Mechanism):
     uses_earlier = True
     takes_prior = True
     takes_linear = True
-    relaxed_rows: int = 512
+    relaxed_rows: int = RELAXED_ROWS
     max_cells: int = 60_000
     all_cells: int = 1_500_000
     steps: int = 500

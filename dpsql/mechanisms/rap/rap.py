@@ -40,7 +40,7 @@ from dpsql.core.threshold import clique_of
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.evidence.earlier_releases import combined, consistent, reused, usable
-from dpsql.fitting.relaxed.settings import Settings, best_total
+from dpsql.fitting.relaxed.settings import RELAXED_ROWS, Settings, best_total
 from dpsql.fitting.relaxed.table import Blocks, RelaxedTable
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.asks import Ask, Cells, Rounds
@@ -120,7 +120,7 @@ class RAP(Mechanism):
     @classmethod
     def recommended(cls, *, pure: bool) -> Mapping[str, Any]:
         """See `Mechanism.recommended`."""
-        fewer = {"rounds": 5, "queries_per_round": 100, "relaxed_rows": 512, "steps": 1000}
+        fewer = {"rounds": 5, "queries_per_round": 100, "relaxed_rows": RELAXED_ROWS, "steps": 1000}
         return {**fewer, "start": "marginals", "conversion": "tight"}
 
     @classmethod

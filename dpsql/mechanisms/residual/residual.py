@@ -36,7 +36,7 @@ from dpsql.evidence.earlier_releases import combined, reused, usable
 from dpsql.evidence.occupied import occupied
 from dpsql.fitting.local_marginals import LocalMarginals
 from dpsql.fitting.relaxed.denoising import denoised
-from dpsql.fitting.relaxed.settings import Settings, best_total, fitting_bytes, fitting_seconds
+from dpsql.fitting.relaxed.settings import RELAXED_ROWS, Settings, best_total, fitting_bytes, fitting_seconds
 from dpsql.fitting.target import Target, targets_of
 from dpsql.mechanisms.annealed_rounds import AnnealedRounds, overlaps, round_asks
 from dpsql.mechanisms.asks import Total
@@ -80,7 +80,7 @@ class Residual(Mechanism):
 
     uses_earlier = True
     max_cells: int = 60_000
-    relaxed_rows: int = 512
+    relaxed_rows: int = RELAXED_ROWS
     steps: int = 500
 
     def __post_init__(self) -> None:
