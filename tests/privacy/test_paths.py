@@ -7,14 +7,12 @@ import ast
 import inspect
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from dpsql.engines.protocol import Engine
+from tests.rooms import ROOMS, ROOT, room_of, trees_of
 
-ROOT = Path(__file__).parents[2]
-FILES = sorted([*(ROOT / "dpsql").rglob("*.py"), *(ROOT / "udfs").rglob("*.py")])
 SAMPLERS = {
     *("normal", "standard_normal", "laplace", "exponential", "standard_exponential", "gumbel", "uniform", "random"),
     *("multivariate_normal", "standard_cauchy", "randn", "rand", "gauss", "expovariate", "normalvariate", "rvs"),
@@ -65,6 +63,7 @@ READERS = {"engine_of"} | {name for name in vars(Engine) if not name.startswith(
 """What gives somebody an engine, and what an engine gives that reads rows."""
 ARGUMENTS = len(inspect.signature(Engine.codes).parameters) - 1
 """Of an engine's `codes`: what else has this name, such as the codes of synthetic rows, takes fewer."""
+ENGINES = "dpsql/engines/"
 MAY_READ = {
     "dpsql/release/pipeline.py": "hands the engine and the counter to the curator, after the charge",
     "dpsql/release/synthesis.py": "makes the counter that pipeline hands to the curator",
@@ -103,16 +102,17 @@ def draws(tree: ast.AST) -> list[tuple[int, str]]:
     return found
 
 
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_floats_are_drawn_of_released_numbers_only(path):
-    found = draws(ast.parse(path.read_text(encoding="utf-8")))
-    if any(name_of(path).startswith(allowed) for allowed in AFTER_THE_CURATOR):
-        return
-    assert found == [], f"{name_of(path)} draws: {found}"
+@pytest.mark.parametrize("room", ROOMS)
+def test_floats_are_drawn_of_released_numbers_only_and_few_files_read_rows(room):
+    drawing, reading = {}, {}
+    for name, tree in trees_of(room):
+        if not name.startswith(tuple(AFTER_THE_CURATOR)) and (places := draws(tree)):
+            drawing[name] = places
+        if not name.startswith(ENGINES) and (places := readers(tree)):
+            reading[name] = places
+    assert drawing == {}
+    assert {name: places for name, places in reading.items() if name not in MAY_READ} == {}
+    assert {*reading} == {name for name in MAY_READ if room_of(ROOT / name) == room}
 
 
 def test_a_sampler_in_a_trusted_file_is_found():
@@ -160,14 +160,6 @@ def readers(tree: ast.AST) -> list[tuple[int, str]]:
                 names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
         places += [(node.lineno, name) for name in names if name in READERS]
     return places
-
-
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_what_reads_rows_is_made_in_few_places(path):
-    if name_of(path).startswith("dpsql/engines/"):
-        return
-    places = readers(ast.parse(path.read_text(encoding="utf-8")))
-    assert bool(places) == (name_of(path) in MAY_READ), f"{name_of(path)} takes what reads rows: {places}"
 
 
 def test_a_reader_in_another_file_is_found():
