@@ -41,6 +41,7 @@ from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
 from ..counters import RELATIONS, Journal, Rows
+from .recorded import recorded, short
 from .test_mechanisms import FAST, NAMES, domain_of, prior_of
 
 DOMAIN = domain_of(3)
@@ -247,8 +248,8 @@ def outcome_of(case: Case, make: Callable[[], Mechanism], counter: Any, journal:
     return b"\n".join(parts)
 
 
-def check_replay(case: Case, make: Callable[[], Mechanism] | None = None) -> None:
-    """Raise AssertionError unless the answers to a mechanism's questions alone decide its outcome."""
+def check_replay(case: Case, make: Callable[[], Mechanism] | None = None) -> list[str]:
+    """Raise AssertionError unless the answers to a mechanism's questions alone decide its outcome; returns those."""
     make = make or case.mechanism
     journals, outcomes = [], []
     for seed, rows in (("one", FIRST), ("other", UNRELATED)):
@@ -260,14 +261,17 @@ def check_replay(case: Case, make: Callable[[], Mechanism] | None = None) -> Non
     again = outcome_of(case, make, nothing, Closed(copy.deepcopy(journals[0].answers)), NoEntropy())
     assert nothing.touched == []
     assert again == outcomes[0], "the outcome depends on more than the curator's answers"
+    return [answer.question.text for answer in journals[0].answers]
 
 
 # --- every mechanism -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_only_the_answers_reach_the_outcome(case):
-    check_replay(case)
+def test_only_the_answers_reach_the_outcome_and_the_questions_are_what_they_were(case):
+    questions = check_replay(case)
+    if any(key.startswith(f"journal {case.name}-") for key in recorded()):  # of a new mechanism nothing is recorded
+        assert short(questions) == recorded()[f"journal {case}"]
 
 
 SINGLE_VALUED = {("projection", "queries")}
