@@ -27,7 +27,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.relaxed.groups import Group, Together, groups_of
-from dpsql.fitting.relaxed.swaps import SmallCodes, Swaps
+from dpsql.fitting.relaxed.swaps import DrawnCodes, Swaps, code_type
 from dpsql.fitting.relaxed.table import Codes, Floats, RelaxedTable
 from dpsql.runtime.background import in_background
 from dpsql.runtime.memory import give_back
@@ -117,11 +117,11 @@ def _some(rows: int, most: int, generator: np.random.Generator) -> Codes:
 
 def _stratified(
     model: RelaxedTable, groups: Sequence[Group | Together], parents: Codes, generator: np.random.Generator
-) -> SmallCodes:
+) -> DrawnCodes:
     rows = len(parents)
     dealt = np.bincount(parents, minlength=model.probabilities.shape[1])
     rank = np.arange(rows) - np.concatenate([[0], np.cumsum(dealt)])[parents]
-    codes = np.empty((rows, len(model.blocks.names)), np.int32)
+    codes = np.empty((rows, len(model.blocks.names)), code_type(model.blocks))
     for group in groups:
         start = generator.random(len(dealt))[parents]
         values = group.draw(model, parents, (rank + start) / np.maximum(dealt[parents], 1), generator)
@@ -132,9 +132,9 @@ def _stratified(
 
 def draw_each(
     model: RelaxedTable, groups: Sequence[Group | Together], parents: Codes, generator: np.random.Generator
-) -> SmallCodes:
+) -> DrawnCodes:
     """A value for every row and group, each drawn by itself, shape (rows, attributes)."""
-    codes = np.empty((len(parents), len(model.blocks.names)), np.int32)
+    codes = np.empty((len(parents), len(model.blocks.names)), code_type(model.blocks))
     for group in groups:
         codes[:, group.places] = group.draw(model, parents, generator.random(len(parents)), generator)
     return codes

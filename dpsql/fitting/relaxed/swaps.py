@@ -23,6 +23,8 @@ from dpsql.fitting.relaxed.table import Blocks, Codes, Floats
 from dpsql.runtime.progress import Progress
 
 SmallCodes = npt.NDArray[np.int32]
+DrawnCodes = npt.NDArray[np.int16] | npt.NDArray[np.int32]
+"""Codes of rows: see `code_type`."""
 _BATCHES_PER_SWEEP: Final = 3000  # of one attribute: larger batches decide on older distances
 _BATCHES_AT_ONCE: Final = 1024
 _LEAST_PLACES: Final = 1024
@@ -40,7 +42,7 @@ class Swaps:
 
     def __init__(
         self,
-        codes: SmallCodes,
+        codes: DrawnCodes,
         groups: Sequence[Sequence[int]],
         blocks: Blocks,
         targets: Sequence[Clique],
@@ -80,7 +82,7 @@ class Swaps:
         geometry = (np.array(parts, np.int32), steps, starts, moved, moving)
         self._geometry = tuple(map(jax.device_put, geometry))
 
-    def sweep(self, chosen: Codes, offered: SmallCodes, generator: np.random.Generator, progress: Progress) -> None:
+    def sweep(self, chosen: Codes, offered: DrawnCodes, generator: np.random.Generator, progress: Progress) -> None:
         """Offer each of the chosen rows a swap of every group once, in random order."""
         batch, now = self._batch, np.asarray(self._codes)
         batches = []
@@ -94,7 +96,8 @@ class Swaps:
         owners = np.repeat(np.arange(len(batches), dtype=np.int32), [len(rows_of_batch) for rows_of_batch in batches])
         orders = np.concatenate(batches)
         mixed = generator.permutation(len(owners))
-        padded, ids = jax.device_put(_padded(offered)), jax.device_put(_padded(chosen))
+        padded, ids = jax.device_put(_padded(offered)), jax.device_put(_padded(chosen.astype(np.int32)))
+        del offered, batches  # of a million rows and a hundred columns each takes hundreds of megabytes
         run = _program(self._codes.shape, padded.shape, batch, self._error.shape, self._geometry[-1].shape)
         for begin in range(0, len(mixed), _BATCHES_AT_ONCE):
             part = mixed[begin : begin + _BATCHES_AT_ONCE]
@@ -135,7 +138,7 @@ def _geometry(blocks: Blocks, targets: Sequence[Clique]) -> tuple[SmallCodes, Sm
 
 
 def _distances(
-    codes: SmallCodes,
+    codes: DrawnCodes,
     strides: SmallCodes,
     offsets: SmallCodes,
     targets: Sequence[Clique],
@@ -150,7 +153,7 @@ def _distances(
     return error
 
 
-def _cells(columns: SmallCodes, strides: SmallCodes) -> Iterator[tuple[int, SmallCodes]]:
+def _cells(columns: DrawnCodes, strides: SmallCodes) -> Iterator[tuple[int, SmallCodes]]:
     """The cell of each row in every target, with the target's number.
 
     Targets that differ by their last attribute only come one after the other, and share what the others add up to.
@@ -183,9 +186,14 @@ def _places_for(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def _padded(codes: npt.NDArray[Any]) -> SmallCodes:
-    """Codes with zeros after the last row, in 32 bits."""
-    padded = np.zeros((_places_for(len(codes)), *codes.shape[1:]), np.int32)
+def code_type(blocks: Blocks) -> type[np.int16] | type[np.int32]:
+    """The smallest integers that hold the codes of all attributes, and differences of them."""
+    return np.int16 if max(blocks.sizes, default=0) <= np.iinfo(np.int16).max else np.int32
+
+
+def _padded(codes: DrawnCodes) -> DrawnCodes:
+    """Codes with zeros after the last row."""
+    padded = np.zeros((_places_for(len(codes)), *codes.shape[1:]), codes.dtype)
     padded[: len(codes)] = codes
     return padded
 
