@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -51,6 +52,7 @@ from dpsql.models.relaxed import RelaxedModel, fit_report
 from dpsql.runtime.progress import Progress
 
 _ANSWER_BYTES: Final = 4
+_MORE: Final = 3  # seconds of rounds, and cells that are fitted, than `residual` has
 _MEND: Final = "where it lacks rows, marginals are measured"
 
 
@@ -82,6 +84,11 @@ class JAM(Residual):
         return super().footprint(domain, workload) + _ANSWER_BYTES * sum(
             map(domain.size, self.candidates(domain, workload))
         )
+
+    def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
+        """See `Mechanism.duration`: more rounds than `residual` has, with two answers each, and larger marginals."""
+        rounds = _MORE * self.round_seconds(domain, workload)
+        return rounds + self.fit_seconds(domain, workload, rows, _MORE * rows)
 
     def remarks_on(self, prior: Prior, domain: Domain, workload: Workload) -> Sequence[Remark]:
         """See `Mechanism.remarks_on`: which values it lacks."""

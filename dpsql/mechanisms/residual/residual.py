@@ -119,10 +119,18 @@ class Residual(Mechanism):
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: rounds, and a fit of marginals that have no more cells than there are rows."""
+        return self.round_seconds(domain, workload) + self.fit_seconds(domain, workload, rows, rows)
+
+    def round_seconds(self, domain: Domain, workload: Workload) -> float:
+        """About how long the usual number of rounds takes."""
         cells = self._cells(domain, workload)
         scored = _CANDIDATE_SECONDS * len(self.candidates(domain, workload)) + SCORED_SECONDS * cells
-        rounds = _USUAL_ROUNDS * len(domain) * (2 * QUESTION_SECONDS + scored)
-        return rounds + fitting_seconds(domain, float(self.relaxed_rows * self.steps), rows, min(cells, rows))
+        return _USUAL_ROUNDS * len(domain) * (2 * QUESTION_SECONDS + scored)
+
+    def fit_seconds(self, domain: Domain, workload: Workload, rows: float, most: float) -> float:
+        """About how long the rest takes, with a fit of at most so many cells."""
+        cells = min(self._cells(domain, workload), most)
+        return fitting_seconds(domain, float(self.relaxed_rows * self.steps), rows, cells)
 
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
