@@ -30,7 +30,7 @@ class Options(TypedDict, total=False):
     kappa: float | None  # lp
     learning_rate: float | None  # rap
     marginals: int | None  # ide
-    max_cells: int | None  # hdmm, ide, mwem, pgm, projection, residual
+    max_cells: int | None  # hdmm, ide, jam, mwem, pgm, projection, residual
     memory: str | None  # projection
     merge_rare: bool | None  # pgm
     method: str | None  # ide
@@ -49,7 +49,7 @@ class Options(TypedDict, total=False):
     records: int | None  # dualquery
     region: str | None  # ide
     relaxation: str | None  # projection, rap
-    relaxed_rows: int | None  # direct, hdmm, projection, rap, residual
+    relaxed_rows: int | None  # direct, hdmm, jam, projection, rap, residual
     rounding: str | None  # barak
     rounds: int | str | None  # dualquery, fem, mwem, pmwpub, rap
     rule: str | None  # dualquery
@@ -60,7 +60,7 @@ class Options(TypedDict, total=False):
     selection: str | None  # pgm
     space: str | None  # lp
     start: str | None  # dualquery, fem, mwem, pmwpub, rap
-    steps: int | None  # direct, hdmm, pgm, projection, rap, residual
+    steps: int | None  # direct, hdmm, jam, pgm, projection, rap, residual
     subsample: bool | None  # dualquery
     support: int | None  # ide
     ties: str | None  # ide
@@ -82,7 +82,8 @@ class RequestArguments(Options, total=False):
     ]
     mechanism: Annotated[
         str | None,
-        "one of barak, direct, dualquery, fem, hdmm, ide, lp, mwem, pgm, pmwpub, projection, rap, residual, or auto",
+        "one of barak, direct, dualquery, fem, hdmm, ide, jam, lp, mwem, pgm, pmwpub, projection, rap, residual, or "
+        "auto",
     ]
     rows: Annotated[
         int | None,

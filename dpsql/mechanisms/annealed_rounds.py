@@ -6,9 +6,13 @@ r"""Rounds of AIM: measure the marginal that a model answers worst, and spend mo
     and measures it with 0.9·ρ_t. ρ_t ← g·ρ_t where the model moved no more than noise would:
         ‖M_r(new) − M_r(old)‖₁ ≤ √(2/π)·σ_t·cells_r
 
+Beside a public table each round may take a marginal from there in place of measuring it, where that is nearer (JAM):
+its score has ‖M_r(D) − public‖₁ in place of the noise. What is taken costs the selection only.
+
 K is the number of columns, g = 4 in AIM. What the model is, and which candidates there are, is for a mechanism to say.
 
-Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), AIM, Algorithms 2 to 4.
+Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), AIM, Algorithms 2 to 4;
+Fuentes, Mullins, McKenna, Miklau, Sheldon 2024 (arXiv:2403.07797), JAM.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import numpy.typing as npt
 from dpsql.core.domain import Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.workload import Workload
+from dpsql.fitting.target import Target
 from dpsql.mechanisms.asks import Ask, Marginals, Open
 from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.one_way_start import singles
@@ -106,7 +111,35 @@ class AnnealedRounds:
         (measured,) = self._curator.measure([(clique, self.share * _MEASURED_PART)])
         return measured
 
-    def anneal(self, domain: Domain, measured: Measurement, moved: float) -> None:
+    def measure_or_take(
+        self, candidates: Sequence[Clique], public_candidates: Sequence[Clique], answers: Answers, public: Answers
+    ) -> tuple[Measurement | None, Target]:
+        """Select a candidate and measure it, or select one to be taken from a public table.
+
+        Args:
+            candidates: what may be measured.
+            public_candidates: what may be taken.
+            answers: of the model (rows).
+            public: of the public table (rows).
+
+        Returns:
+            The measurement, None where nothing was measured; and what a fit should come near. A public answer that was
+            selected has the variance and the share of a measurement: it was nearer than noise would have left it.
+        """
+        rho = self.share * _MEASURED_PART
+        penalties, every = self.expected(candidates), (*candidates, *public_candidates)
+        weights = [self._weights[clique] for clique in every]
+        clique, is_public = self._curator.select_source(
+            candidates, public_candidates, answers, public, self.share - rho, penalties, weights
+        )
+        if not is_public:
+            (measured,) = self._curator.measure([(clique, rho)])
+            return measured, Target.of(measured)
+        shape = self._curator.domain.shape(clique)
+        variance = noise(self._curator.neighbours, rho) ** 2
+        return None, Target(clique, shape, public(clique), variance, float(rho))
+
+    def anneal(self, domain: Domain, measured: Measurement | Target, moved: float) -> None:
         """Give the next rounds more, where the model's answer moved by noise only (rows)."""
         if moved <= _total_noise(measured.stddev, domain.size(measured.clique)):
             self.share *= self._growth

@@ -36,6 +36,13 @@ class WholeMarginal:
 
 
 @dataclass(frozen=True)
+class PublicMarginal:
+    """A marginal that is taken from a public table."""
+
+    clique: Clique
+
+
+@dataclass(frozen=True)
 class ChosenLinear:
     """A family of linear queries that was chosen, or one of its groups.
 
@@ -63,7 +70,7 @@ class SignedLinear:
     sign: int
 
 
-Choice = Query | SignedQuery | SignedLinear | WholeMarginal | ChosenLinear
+Choice = Query | SignedQuery | SignedLinear | WholeMarginal | PublicMarginal | ChosenLinear
 
 
 @dataclass(frozen=True)

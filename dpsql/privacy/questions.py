@@ -93,6 +93,20 @@ class MarginalSelection(Question):
 
 
 @dataclass(frozen=True)
+class SourceSelection(Question):
+    """One of so many marginals to measure, or of so many to take from a public table, with a share ρ."""
+
+    cliques: int
+    public: int
+    rho: Fraction
+
+    @property
+    def text(self) -> str:
+        """See `Question.text`."""
+        return _text("select source", (), self.rho, f"1 of {self.cliques} or {self.public} public")
+
+
+@dataclass(frozen=True)
 class SignedSelection(Question):
     """So many draws of cells with their signs, with a share ρ each.
 

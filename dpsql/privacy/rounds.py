@@ -16,12 +16,13 @@ from dpsql.privacy.distributions import GAUSSIAN, Distribution
 from dpsql.privacy.journal import Query
 from dpsql.privacy.linear_families import LinearFamilies
 from dpsql.privacy.marginals import Marginals
-from dpsql.privacy.selection import Answers, Selections
+from dpsql.privacy.selection import Answers
+from dpsql.privacy.sources import Sources
 
 Given = TypeVar("Given", bound=QueryFamily)
 
 
-class Rounds(Marginals, LinearFamilies, Cells, Selections):
+class Rounds(Marginals, LinearFamilies, Cells, Sources):
     """Selects and measures.
 
     Privacy: that of the two questions, asked one after the other. Nobody sees the selection before both are recorded.

@@ -20,9 +20,9 @@ from dpsql.privacy.journal import Answer, Choice, ChosenLinear, Query, SignedLin
 from dpsql.privacy.noise import Integers
 from dpsql.privacy.questions import CellSelection, MarginalSelection, Question, SignedSelection
 
-_LARGEST_ANSWER: Final = 2.0**52
-_LARGEST_SCORE: Final = 2.0**61
-_LARGEST_WEIGHT: Final = 10**6  # of a score; times a count it stays a 64-bit number
+LARGEST_ANSWER: Final = 2.0**52
+LARGEST_SCORE: Final = 2.0**61
+LARGEST_WEIGHT: Final = 10**6  # of a score; times a count it stays a 64-bit number
 _ONE: Final = 1 << 20  # of a count's score beside linear queries
 
 
@@ -117,7 +117,7 @@ class Selections(Asking):
         rho, count = given_share(rho), given_whole("count", count)
         families = tuple(given_asked(self.domain, family) for family in candidates)
         factors = (
-            [1] * len(families) if weights is None else [given_whole("weight", w, _LARGEST_WEIGHT) for w in weights]
+            [1] * len(families) if weights is None else [given_whole("weight", w, LARGEST_WEIGHT) for w in weights]
         )
         dues = [0.0] * len(families) if penalties is None else np.nan_to_num(np.array(penalties, np.float64)).tolist()
         if not len(families) == len(factors) == len(dues):
@@ -134,11 +134,11 @@ class Selections(Asking):
             scores = np.empty(len(families), np.int64)
             for place, (family, factor, due) in enumerate(zip(families, factors, dues, strict=True)):
                 size = number_of(self.domain, family)
-                most = min(_LARGEST_ANSWER, _LARGEST_SCORE / (size * factor))  # no sum overflows
+                most = min(LARGEST_ANSWER, LARGEST_SCORE / (size * factor))  # no sum overflows
                 errors = self._whole_answers(size, answers(family), most)
                 exact = self._marginal(family)
                 errors[exact.cells] -= exact.counts
-                penalty = round(min(max(due, 0.0), _LARGEST_SCORE / factor))
+                penalty = round(min(max(due, 0.0), LARGEST_SCORE / factor))
                 scores[place] = (int(np.minimum(np.abs(errors), int(most)).sum()) - penalty) * factor
                 self._progress.advance(1)
             winners = self._winners(scores, rho, self._most_moved(families, factors), count)
@@ -192,7 +192,7 @@ class Selections(Asking):
             raise InvalidArgument("a sample of rows is no sample of privacy units: leave subsample out")
         rho, count, given = given_share(rho), given_whole("count", count), cast(Answers, answers)
         families_given = tuple(given_asked(self.domain, family) for family in families)
-        factor = given_whole("factor", factor, _LARGEST_WEIGHT)
+        factor = given_whole("factor", factor, LARGEST_WEIGHT)
         sample = None if sample is None else given_whole("sample", sample)
         question = SignedSelection(count, len(families_given), factor, rho, sample)
 
@@ -220,12 +220,12 @@ class Selections(Asking):
         self._progress.stage("sampling", len(families))
         self._expect([] if sample is not None else list(map(columns_of, families)))
         alike, moved = self._alike(families, lambda family: family.span)
-        most, parts = int(_LARGEST_SCORE) // factor, []
+        most, parts = int(LARGEST_SCORE) // factor, []
         for family, whole in zip(families, alike, strict=True):
             scores = -self._whole_answers(number_of(self.domain, family), answers(family))
             exact = self._marginal(family, sample)
             scores[exact.cells] += factor * np.clip(exact.counts, -most, most)  # a product never overflows
-            parts.append(whole * np.clip(scores, -int(_LARGEST_SCORE / whole), int(_LARGEST_SCORE / whole)))
+            parts.append(whole * np.clip(scores, -int(LARGEST_SCORE / whole), int(LARGEST_SCORE / whole)))
             self._progress.advance(1)
         starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
         scores = np.concatenate(parts)
@@ -272,7 +272,7 @@ class Selections(Asking):
             scores = self._whole_answers(size, answers(family))  # checked before a count is read
             exact = self._marginal(family)
             scores[exact.cells] -= exact.counts
-            parts.append(factor * np.minimum(np.abs(scores), int(_LARGEST_SCORE / factor)))
+            parts.append(factor * np.minimum(np.abs(scores), int(LARGEST_SCORE / factor)))
             self._progress.advance(1)
         starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
         place = {family: int(start) for family, start in zip(families, starts[:-1], strict=True)}
@@ -307,7 +307,7 @@ class Selections(Asking):
                 most = max(most, factors[-1] * moved_of_linear(self.domain, family, self.neighbours, single=True))
         return factors, most
 
-    def _whole_answers(self, size: int, answers: npt.NDArray[np.float64], most: float = _LARGEST_ANSWER) -> Integers:
+    def _whole_answers(self, size: int, answers: npt.NDArray[np.float64], most: float = LARGEST_ANSWER) -> Integers:
         """A model's answers as whole rows, so bounded that no score can overflow, whatever the model says."""
         given = np.array(answers, np.float64)  # an array of our own, whatever kind the mechanism's is
         if given.shape != (size,):

@@ -57,6 +57,7 @@ ALL = [
     "pgm:selection=mst",
     "pgm:selection=aim",
     "residual",
+    "jam:prior=public",
     "mwem",
     "mwem:faithful=true",
     "rap",
@@ -164,7 +165,8 @@ def release(db, epsilon: float, how: dict):
         entry = produce(resolved, db.instance.cursor, Quiet())
     finally:
         type(resolved.mechanism).run = run
-    return kept[0], dpsql.Release(db, resolved.source.catalog, entry).df().to_numpy()
+    rows = dpsql.Release(db.instance, db.connection, resolved.source.catalog, entry).df()
+    return kept[0], rows.to_numpy()
 
 
 def how_of(spec: str) -> dict:

@@ -25,6 +25,7 @@ SYSTEMS = {
     "ide, laplace (ε, 0)": {"mechanism": "ide", "prior": "p"},
     "ide, gaussian": {"mechanism": "ide", "prior": "p", "noise": "gaussian"},
     "pmwpub": {"mechanism": "pmwpub", "prior": "p"},
+    "jam": {"mechanism": "jam", "prior": "p"},
     "projection with the prior": {"mechanism": "projection", "prior": "p"},
     "projection without": {"mechanism": "projection"},
 }

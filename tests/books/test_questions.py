@@ -12,7 +12,7 @@ from dpsql.books.releases.answers import answers_from, cells_of, row_of
 from dpsql.books.releases.questions import question_from
 from dpsql.core.marginal import Measurement
 from dpsql.core.threshold import Threshold
-from dpsql.privacy.journal import Answer, ChosenLinear, SignedLinear, SignedQuery, WholeMarginal
+from dpsql.privacy.journal import Answer, ChosenLinear, PublicMarginal, SignedLinear, SignedQuery, WholeMarginal
 from dpsql.privacy.questions import (
     AggregateQuestion,
     BinsQuestion,
@@ -22,6 +22,7 @@ from dpsql.privacy.questions import (
     MarginalQuestion,
     MarginalSelection,
     SignedSelection,
+    SourceSelection,
     ValuesQuestion,
 )
 
@@ -41,6 +42,7 @@ GOLDEN = {
     ),
     '{"ask": "select", "clique": [], "rho": "3/7", "detail": "2 of 9"}': CellSelection(2, 9, RHO),
     '{"ask": "select marginals", "clique": [], "rho": "3/7", "detail": "1 of 4"}': MarginalSelection(1, 4, RHO),
+    '{"ask": "select source", "clique": [], "rho": "3/7", "detail": "1 of 4 or 3 public"}': SourceSelection(4, 3, RHO),
     '{"ask": "sample", "clique": [], "rho": "3/7", "detail": "8 of 3 with factor 5"}': SignedSelection(8, 3, 5, RHO),
     '{"ask": "sample", "clique": [], "rho": "3/7", "detail": "8 of 3 with factor 5 among 300 rows"}': SignedSelection(
         8, 3, 5, RHO, 300
@@ -91,6 +93,8 @@ CHOICES = [
     (CellSelection(2, 9, RHO), (("a",), 0), '[["a"], 0]'),
     (CellSelection(2, 9, RHO), (THRESHOLD, 3), '[["a", "größe"], 3, 2]'),
     (MarginalSelection(1, 4, RHO), WholeMarginal(("a", "b")), '[["a", "b"], -1]'),
+    (SourceSelection(4, 3, RHO), WholeMarginal(("a", "b")), '[["a", "b"], -1]'),
+    (SourceSelection(4, 3, RHO), PublicMarginal(("a", "b")), '[["a", "b"], -2]'),
     (SignedSelection(8, 3, 5, RHO), SignedQuery((("a",), 5), 1), '[["a"], 5]'),
     (SignedSelection(8, 3, 5, RHO), SignedQuery((("a",), 0), -1), '[["a"], -1]'),
     (SignedSelection(8, 3, 5, RHO), SignedQuery((("a",), 5), -1), '[["a"], -6]'),

@@ -45,6 +45,7 @@ FAST |= {
     "dualquery": {"rounds": 4, "samples": 3},
     "fem": {"rounds": 4, "samples": 5},
     "barak": {"seconds": 5},
+    "jam": {"relaxed_rows": 8, "steps": 5},
     "lp": {"points": 50, "seconds": 5},
     "pgm": {"steps": 5},
     "pmwpub": {"rounds": 1, "passes": 2},

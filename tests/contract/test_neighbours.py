@@ -173,7 +173,16 @@ class Compared(DuckDBCounter):
         return found
 
 
-ASKED = ("total", "measure", "measure_cells", "measure_linear", "select_cells", "select_marginals", "sample_cells")
+ASKED = (
+    "total",
+    "measure",
+    "measure_cells",
+    "measure_linear",
+    "select_cells",
+    "select_marginals",
+    "select_source",
+    "sample_cells",
+)
 ORIGINAL = {name: getattr(Curator, name) for name in ASKED}
 
 

@@ -350,6 +350,9 @@ ONLY_GAUSSIAN = {
     "noise that equals every other": lambda curator, rho: curator.measure([(("a",), rho / 2)], Word("none")),
     "a cell chosen": lambda curator, rho: curator.select_cells([("a",)], zeros, 1, rho / 4),
     "a marginal chosen": lambda curator, rho: curator.select_marginals([("a",), ("v",)], zeros, 1, rho / 4),
+    "a source chosen": lambda curator, rho: curator.select_source(
+        [("a",)], [("v",)], zeros, zeros, rho / 4, [0.0], [1, 1]
+    ),
     "a cell drawn": lambda curator, rho: curator.sample_cells([("a",)], zeros, 1, 1, rho / 4),
     "twice the charge": lambda curator, rho: curator.measure([(("a",), 2 * rho)]),
     "the charge twice": lambda curator, rho: curator.measure([(("a",), rho), (("v",), SHARE)]),
@@ -375,6 +378,16 @@ SELECTIONS = {
     "a large negative weight": lambda curator, rho: curator.select_marginals(
         [("a",), ("v",)], zeros, 1, rho / 4, weights=[-(10**6), 1]
     ),
+    "a source chosen by a negative weight": lambda curator, rho: curator.select_source(
+        [("a",)], [("v",)], zeros, zeros, rho / 4, [0.0], [1, -(10**6)]
+    ),
+    "a source chosen without a weight": lambda curator, rho: curator.select_source(
+        [("a",)], [("v",)], zeros, zeros, rho / 4, [0.0], [1]
+    ),
+    "a source that costs nothing": lambda curator, rho: curator.select_source(
+        [("a",)], [("v",)], zeros, zeros, Free(10**6), [0.0], [1, 1]
+    ),
+    "a source of none": lambda curator, rho: curator.select_source([], [], zeros, zeros, rho / 4, [], []),
     "a weight between": lambda curator, rho: curator.select_marginals([("a",)], zeros, 1, rho / 4, weights=[0.5]),
     "too few weights": lambda curator, rho: curator.select_marginals([("a",), ("v",)], zeros, 1, rho / 4, weights=[1]),
     "a weight beyond 64 bits": lambda curator, rho: curator.sample_cells([("a",)], zeros, 2**62, 1, rho / 4),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections import defaultdict
 from dataclasses import fields
 from typing import Any, Final, get_args, get_origin, get_type_hints
@@ -23,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, TypedDict
 '''
+_LINE: Final = 110
 _KINDS: Final = {
     "BOOLEAN": "bool",
     "BIGINT": "int",
@@ -36,7 +38,7 @@ def request_arguments() -> str:
     """The text of the module."""
     options = [f"    {name}: {kind} | None  # {', '.join(names)}" for name, kind, names in sorted(_options())]
     own = [
-        f"    {one.name}: Annotated[\n        {_KINDS[one.type]} | None,\n        {json.dumps(one.help)},\n    ]"
+        f"    {one.name}: Annotated[\n        {_KINDS[one.type]} | None,\n        {_text(one.help)},\n    ]"
         for one in REQUEST_PARAMETERS
         if one not in OPTIONS and one.default is not REQUIRED
     ]
@@ -55,6 +57,13 @@ def request_arguments() -> str:
             "",
         ]
     )
+
+
+def _text(words: str) -> str:
+    """A text as the code has it: in one line, or in several that are joined where that would be too long."""
+    wide = len(json.dumps(words)) > _LINE
+    lines = [json.dumps(line) for line in textwrap.wrap(words, _LINE - 2, drop_whitespace=False)]
+    return "\n        ".join(lines) if wide else json.dumps(words)
 
 
 def _options() -> list[tuple[str, str, list[str]]]:

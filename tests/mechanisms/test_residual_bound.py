@@ -7,7 +7,8 @@ costs p_A/σ_A² and adds V_A σ_A² to the summed variance of a workload's cell
 
 so the least sum is (Σ_A √(V_A p_A))². A whole marginal S of weight θ measures each A ⊆ S with weight θ / Π_{j∈S∖A} n_j.
 
-Source: Xiao, He, Zhang, Kifer 2023, An Optimal and Scalable Matrix Mechanism for Noisy Marginals (arXiv 2305.08175).
+Source: Xiao, He, Zhang, Kifer 2023, An Optimal and Scalable Matrix Mechanism for Noisy Marginals (arXiv 2305.08175); Li,
+Hay, Rastogi, Miklau, McGregor 2010, Optimizing linear counting queries under differential privacy (the strategies).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dpsql.core.domain import Attribute, Domain
@@ -68,3 +70,55 @@ def test_whole_marginals_lose_little_against_residuals(sizes, seed):
     assert 1 <= lost(domain, workload, shares) < 1.02
     alone = [(clique, Fraction(1, len(workload.cliques))) for clique in workload.cliques]
     assert lost(domain, workload, alone) > 1.1
+
+
+# --- ranges and prefixes of one ordered column -----------------------------------------------------------------------
+
+
+def asked_of(bins: int, kind: str) -> np.ndarray:
+    """The queries: all ranges of so many bins, or all prefixes."""
+    ends = np.arange(bins)
+    starts = [0] if kind == "prefixes" else range(bins)
+    return np.array([(ends >= start) & (ends <= end) for start in starts for end in range(start, bins)], float)
+
+
+def gains(bins: int, kind: str) -> tuple[float, float]:
+    """How many times less the best strategy errs (RMSE) than noise on each bin; and how many times less any could.
+
+    A strategy of sensitivity 1 has X = AᵀA with a diagonal of at most 1, and errs by tr(G·X⁻¹), G = WᵀW. With Λ = diag(λ)
+        X = Λ^(−½)·(Λ^½·G·Λ^½)^½·Λ^(−½)
+    is the best one where its diagonal is 1, and for every λ no strategy errs less than (tr (Λ^½·G·Λ^½)^½)²/Σλ.
+    """
+    queries = asked_of(bins, kind)
+    gram, multipliers = queries.T @ queries, np.ones(bins)
+    for _ in range(200):
+        scales = np.sqrt(multipliers)
+        values, vectors = np.linalg.eigh(scales[:, None] * gram * scales)
+        root = (vectors * np.sqrt(values.clip(0))) @ vectors.T
+        strategy = root / scales[:, None] / scales
+        bound = float(np.trace(root)) ** 2 / multipliers.sum()
+        multipliers = multipliers * np.diag(strategy)
+    error = float(np.trace(gram @ np.linalg.inv(strategy))) * float(np.diag(strategy).max())
+    return math.sqrt(np.trace(gram) / error), math.sqrt(np.trace(gram) / bound)
+
+
+@pytest.mark.parametrize(
+    ("bins", "kind", "gain"),
+    [
+        (50, "ranges", 1.894),
+        (60, "ranges", 1.998),
+        (61, "ranges", 2.008),
+        (100, "ranges", 2.339),
+        (50, "prefixes", 2.493),
+        (100, "prefixes", 3.179),
+    ],
+)
+def test_what_ranges_could_gain_over_noise_on_each_bin(bins, kind, gain):
+    """For all ranges of up to 60 bins no unbiased strategy halves the error; for 61 to 100 the best one does."""
+    reached, bound = gains(bins, kind)
+    assert reached == pytest.approx(gain, abs=1e-3)
+    assert reached <= bound <= reached * (1 + 1e-6)
+
+
+def test_one_bin_gains_nothing():
+    assert gains(1, "ranges") == pytest.approx((1, 1))

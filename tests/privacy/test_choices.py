@@ -80,6 +80,50 @@ def test_marginals_are_chosen_by_the_exponential_mechanism(neighbours):
     assert not fits(observed, softmax(scores, 0.5 * right))
 
 
+def public(clique):
+    return np.array([3.0, 1.0, 1.0, 3.0])
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_sources_are_chosen_by_the_exponential_mechanism(neighbours):
+    """Δ is twice that of a distance for what may be taken, and once for what may only be measured."""
+    taken, weights, penalties = CLIQUES[1:], [3, 1, 1, 2, 1], [1.0, 0.0, 2.0]
+    rho = Fraction((4 * neighbours.marginal_l1) ** 2, 200)
+    gaps = {c: float(np.abs(Rows(DOMAIN, TABLE).marginal(c).dense() - public(c)).sum()) for c in taken}
+    scores = {(c, False): w * (l1(c) - p) for c, w, p in zip(CLIQUES, weights[:3], penalties, strict=True)}
+    scores |= {(c, True): w * (l1(c) - gaps[c]) for c, w in zip(taken, weights[3:], strict=True)}
+    observed: dict = {}
+    for _ in range(RUNS):
+        asked = curator(neighbours, rho)
+        source = asked.select_source(CLIQUES, taken, uniform, public, rho, penalties, weights)
+        assert asked.remaining == 0
+        observed[source] = observed.get(source, 0) + 1
+    right = math.sqrt(2 * rho) / (neighbours.marginal_l1 * 4)
+    assert fits(observed, softmax(scores, right))
+    assert not fits(observed, softmax(scores, 2 * right))
+    assert not fits(observed, softmax(scores, 0.5 * right))
+
+
+def test_a_source_is_charged_before_a_count_is_read():
+    """A share that is not left reads nothing; of one that is, the charge is gone when the first count is read."""
+    counts, left = Rows(DOMAIN, TABLE), Fraction(1, 4)
+    asked = Curator(counts, DOMAIN, Neighbours.ADD_REMOVE, left, Journal(), Quiet(), ENTROPY)
+    with pytest.raises(InsufficientBudget):
+        asked.select_source(CLIQUES, CLIQUES, uniform, public, Fraction(1, 2), [0.0] * 3, [1] * 6)
+    assert not counts.read
+    assert asked.remaining == left
+    seen = []
+
+    def answers(clique):
+        seen.append((asked.remaining, len(counts.read)))
+        return uniform(clique)
+
+    asked.select_source(CLIQUES, CLIQUES, answers, public, left, [0.0] * 3, [1] * 6)
+    assert seen == [(0, 0), (0, 1), (0, 2)]
+    assert counts.read == CLIQUES
+
+
 FAMILIES = [Threshold(("a", "b", "c"), 1), Threshold(("a", "b"), 1), ("b", "c")]
 
 

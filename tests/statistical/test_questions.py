@@ -232,6 +232,17 @@ def selected_marginals(which: int, neighbours: Neighbours, noise: str, claimed: 
     return selected(which, neighbours, noise, claimed, "marginals")
 
 
+def selected_sources(which: int, neighbours: Neighbours, noise: str, claimed: Neighbours) -> np.ndarray:
+    """Counts of a move from the model towards the public table, those of b back: a distance grows, the other shrinks."""
+    change, replaced = neighbours.cell, neighbours.total_is_public
+    low, high = (np.array([9 + first * replaced, second], float) for first, second in ((50, -41), (-51, 59 + change)))
+    model, public = {"a": low, "b": high}, {"a": high, "b": low}
+    asked = ask(two_tables(neighbours)[which], BOTH, claimed, CALLS * RHO * 11 / 7)
+    answers, taken = (lambda clique: model[clique[0]]), (lambda clique: public[clique[0]])
+    got = [asked.select_source([], [("a",), ("b",)], answers, taken, RHO, [], [3, 3]) for _ in range(CALLS)]
+    return np.array([float(clique == ("a",)) for clique, _ in got])
+
+
 def sampled(which: int, neighbours: Neighbours, noise: str, claimed: Neighbours) -> np.ndarray:
     """Cells and signs: that of the new row above and below what the model says."""
     factor, change = 4, neighbours.cell
@@ -292,7 +303,7 @@ def _excess(found: Hits) -> float:
 
 
 MEASURING = [measured, measured_cells, measured_linear, summed, multiplied, counted_units]
-CHOOSING = [selected, selected_marginals, sampled]
+CHOOSING = [selected, selected_marginals, selected_sources, sampled]
 QUESTIONS = [
     *(Question(tells, noise, n) for tells in MEASURING for noise in ("gaussian", "laplace") for n in RELATIONS),
     *(Question(totals, noise, n) for noise in ("gaussian", "laplace") for n in RELATIONS if not n.total_is_public),

@@ -15,8 +15,15 @@ from dpsql.books.releases.questions import question_from
 from dpsql.core.linear_family import QueryFamily, columns_of
 from dpsql.core.marginal import Counts, Measurement
 from dpsql.core.threshold import Threshold
-from dpsql.privacy.journal import Answer, Choice, ChosenLinear, SignedLinear, SignedQuery, WholeMarginal
-from dpsql.privacy.questions import CellsQuestion, ForeignQuestion, MarginalSelection, Question, SignedSelection
+from dpsql.privacy.journal import Answer, Choice, ChosenLinear, PublicMarginal, SignedLinear, SignedQuery, WholeMarginal
+from dpsql.privacy.questions import (
+    CellsQuestion,
+    ForeignQuestion,
+    MarginalSelection,
+    Question,
+    SignedSelection,
+    SourceSelection,
+)
 
 _TYPES: Final[Mapping[str, str]] = {
     "number": "BIGINT",
@@ -126,13 +133,15 @@ def _selected(answer: Answer) -> str | None:
 
 _WHOLE: Final = -1
 """In place of a cell, where a marginal was chosen as a whole."""
+_PUBLIC: Final = -2
+"""In place of a cell, where a marginal was taken from a public table."""
 
 
 def _entry(choice: Choice) -> list[Any]:
     """What was chosen as JSON: a cell with its number, of thresholds with the least number of matches too.
 
-    The negation of cell or group c has the number −1 − c, a whole marginal −1. Linear queries have their digest in
-    third place.
+    The negation of cell or group c has the number −1 − c, a whole marginal −1, a public one −2. Linear queries have
+    their digest in third place.
     """
     if isinstance(choice, ChosenLinear):
         return [choice.clique, _WHOLE if choice.group is None else int(choice.group), choice.digest]
@@ -141,6 +150,8 @@ def _entry(choice: Choice) -> list[Any]:
         return [clique, place if choice.sign > 0 else -1 - place, linear]
     if isinstance(choice, WholeMarginal):
         return [choice.clique, _WHOLE]
+    if isinstance(choice, PublicMarginal):
+        return [choice.clique, _PUBLIC]
     family: QueryFamily
     if isinstance(choice, SignedQuery):
         (family, cell), sign = choice
@@ -159,8 +170,10 @@ def _choice(question: Question, columns: Sequence[str], cell: int, least: int | 
         if isinstance(question, SignedSelection):
             return SignedLinear(ChosenLinear(clique, least, cell if cell >= 0 else -1 - cell), 1 if cell >= 0 else -1)
         return ChosenLinear(clique, least, None if cell == _WHOLE else cell)
-    if isinstance(question, MarginalSelection) and cell == _WHOLE:
+    if isinstance(question, MarginalSelection | SourceSelection) and cell == _WHOLE:
         return WholeMarginal(clique)
+    if isinstance(question, SourceSelection) and cell == _PUBLIC:
+        return PublicMarginal(clique)
     family = clique if least is None else Threshold(clique, least)
     if isinstance(question, SignedSelection):
         return SignedQuery((family, cell), 1) if cell >= 0 else SignedQuery((family, -1 - cell), -1)

@@ -23,12 +23,14 @@ from dpsql.privacy.questions import (
     MarginalSelection,
     Question,
     SignedSelection,
+    SourceSelection,
     ValuesQuestion,
 )
 
 _CELLS: Final = re.compile(r"(?P<count>\d+) of (?P<families>\d+)")
 _MARGINALS: Final = re.compile(r"(?P<count>\d+) of (?P<cliques>\d+)")
 _SIGNED: Final = re.compile(_MARGINALS.pattern + r" with factor (?P<factor>\d+)(?: among (?P<sample>\d+) rows)?")
+_SOURCES: Final = re.compile(r"1 of (?P<cliques>\d+) or (?P<public>\d+) public")
 _NOT_OF_CELLS: Final = ("query", "bins", "linear")
 
 
@@ -100,6 +102,7 @@ _READERS: Final[Mapping[str, Callable[[_Written], Question]]] = {
     "cells": _cells,
     "select": lambda w: CellSelection(**w.numbers(_CELLS), rho=w.rho),
     "select marginals": lambda w: MarginalSelection(**w.numbers(_MARGINALS), rho=w.rho),
+    "select source": lambda w: SourceSelection(**w.numbers(_SOURCES), rho=w.rho),
     "sample": lambda w: SignedSelection(**w.numbers(_SIGNED), rho=w.rho),
     "query": _aggregate,
     "linear": _linear,

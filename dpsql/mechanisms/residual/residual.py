@@ -51,12 +51,12 @@ from dpsql.privacy.distributions import GAUSSIAN
 from dpsql.runtime.progress import Progress
 
 _TOTAL_SHARE: Final = Fraction(1, 100)
-_GROWTH: Final = 2
-_MOST_ERROR: Final = 2.0  # of the rows: the largest L1 distance of two tables
+GROWTH: Final = 2
+MOST_ERROR: Final = 2.0  # of the rows: the largest L1 distance of two tables
 _MOST_SCORED: Final = 20_000_000
 _USUAL_ROUNDS: Final = 5  # for each column
 _CANDIDATE_SECONDS: Final = 5e-5  # of a marginal in each round, whatever its cells
-_HELD_CELLS: Final = 5_000_000  # of earlier measurements in the fit
+HELD_CELLS: Final = 5_000_000  # of earlier measurements in the fit
 
 
 @register("residual", when="adaptive rounds over many columns, where `pgm` would need a large junction tree")
@@ -95,13 +95,13 @@ class Residual(Mechanism):
         cells = self._cells(facts.domain, facts.workload)
         return Course(facts, GAUSSIAN, (total, *round_asks(facts, 1 - total.share, cells)))
 
-    def _candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
+    def candidates(self, domain: Domain, workload: Workload) -> list[Clique]:
         """The marginals that may be measured: single columns, however large, and what max_cells allows."""
         closure = workload.closure()
         return [clique for clique in closure if len(clique) == 1 or domain.size(clique) <= self.max_cells]
 
     def _cells(self, domain: Domain, workload: Workload) -> int:
-        return sum(map(domain.size, self._candidates(domain, workload)))
+        return sum(map(domain.size, self.candidates(domain, workload)))
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """See `Mechanism.check`."""
@@ -109,7 +109,7 @@ class Residual(Mechanism):
         cells = self._cells(domain, workload)
         if cells > _MOST_SCORED:
             raise DomainTooLarge(
-                f"residual scores {cells:.3g} cells in each round, more than {_MOST_SCORED:.3g}: give a smaller "
+                f"{self.name} scores {cells:.3g} cells in each round, more than {_MOST_SCORED:.3g}: give a smaller "
                 f"max_cells than {self.max_cells}, or ask for fewer marginals"
             )
 
@@ -119,10 +119,18 @@ class Residual(Mechanism):
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: rounds, and a fit of marginals that have no more cells than there are rows."""
+        return self.round_seconds(domain, workload) + self.fit_seconds(domain, workload, rows, rows)
+
+    def round_seconds(self, domain: Domain, workload: Workload) -> float:
+        """About how long the usual number of rounds takes."""
         cells = self._cells(domain, workload)
-        scored = _CANDIDATE_SECONDS * len(self._candidates(domain, workload)) + SCORED_SECONDS * cells
-        rounds = _USUAL_ROUNDS * len(domain) * (2 * QUESTION_SECONDS + scored)
-        return rounds + fitting_seconds(domain, float(self.relaxed_rows * self.steps), rows, min(cells, rows))
+        scored = _CANDIDATE_SECONDS * len(self.candidates(domain, workload)) + SCORED_SECONDS * cells
+        return _USUAL_ROUNDS * len(domain) * (2 * QUESTION_SECONDS + scored)
+
+    def fit_seconds(self, domain: Domain, workload: Workload, rows: float, most: float) -> float:
+        """About how long the rest takes, with a fit of at most so many cells."""
+        cells = min(self._cells(domain, workload), most)
+        return fitting_seconds(domain, float(self.relaxed_rows * self.steps), rows, cells)
 
     def fit(self, walk: Walk, seed: int, progress: Progress) -> Outcome:
         """See `Mechanism.fit`."""
@@ -134,7 +142,7 @@ class Residual(Mechanism):
         selected = [m.clique for m in measured[len(walk.domain) :]]
         domain, measured = held.domain, held.measurements(measured)
         earlier = usable(
-            held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room=_HELD_CELLS
+            held.measurements(curator.earlier), [total, *measured], domain, self.max_cells, room=HELD_CELLS
         )
         evidence = combined(measured, earlier)
         best = best_total([*targets_of([total]), *evidence])
@@ -153,14 +161,14 @@ class Residual(Mechanism):
 
     def _measured(self, walk: Walk, total: Measurement, progress: Progress) -> list[Measurement]:
         """All that is measured: the single columns first, then one marginal each round."""
-        every = self._candidates(walk.domain, walk.workload)
-        rounds = AnnealedRounds(walk.curator, overlaps(walk.workload, every), _GROWTH)
+        every = self.candidates(walk.domain, walk.workload)
+        rounds = AnnealedRounds(walk.curator, overlaps(walk.workload, every), GROWTH)
         measured = walk.marginals()
         model = LocalMarginals(walk.domain, targets_of(measured), best_total(targets_of([total, *measured])))
         while rounds.goes_on():
             progress.check()
             noise = zip(every, rounds.expected(every), strict=True)
-            candidates = [clique for clique, expected in noise if expected <= _MOST_ERROR * model.rows]
+            candidates = [clique for clique, expected in noise if expected <= MOST_ERROR * model.rows]
             newest = rounds.measure(candidates or every, model.answer)
             measured.append(newest)
             before = model.answer(newest.clique)
