@@ -19,6 +19,7 @@ from typing import Final
 import duckdb
 import numpy as np
 import numpy.typing as npt
+from sqlglot import exp
 
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.formulas import Floats, Formula, Variable, formulas
@@ -27,6 +28,7 @@ from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
 from dpsql.core.names import fold, quote
 
+_FILLED: Final = "dpsql_filled_rows"
 _SAMPLE: Final = 300
 _LOOKED_UP: Final = 3000
 """Rows in which two columns are first looked at that may decide a third."""
@@ -48,6 +50,7 @@ def with_computed(source: Input, context: Context, proposals: Sequence[Proposal]
         context: of the proposals.
         proposals: for all columns, in order.
     """
+    source = _with_nulls(source, proposals)
     sample = _Sample(source, context, proposals)
     chosen: dict[int, Formula] = {}
     for formula in _holding(source, proposals, [*formulas(sample.variables, sample.targets), *_dates(sample)]):
@@ -55,6 +58,24 @@ def with_computed(source: Input, context: Context, proposals: Sequence[Proposal]
             chosen[formula.column] = formula
     made = [_computed(context, proposal, chosen.get(place)) for place, proposal in enumerate(proposals)]
     return _with_lookups(source, made)
+
+
+def _with_nulls(source: Input, proposals: Sequence[Proposal]) -> Input:
+    """The rows with NULL for numbers that stand for a missing value: formulas and orders are of the others."""
+    codes = [
+        f"{p.filled_sql} AS {quote(p.column)}"
+        for p in proposals
+        if p.load is None and p.filled_sql != p.sql and "read_as" not in (p.how or ())
+    ]
+    if not codes:
+        return source
+    query = exp.select("* REPLACE (" + ", ".join(codes) + ")", dialect="duckdb")
+    query = query.from_(exp.maybe_parse(source.rows, into=exp.Table, dialect="duckdb"))
+    kind, view = "VIEW", exp.to_table(_FILLED)
+    create = exp.Create(this=view, kind=kind, replace=True, expression=query)
+    create.set("properties", exp.Properties(expressions=[exp.TemporaryProperty()]))
+    source.cursor.execute(create.sql(dialect="duckdb"))
+    return replace(source, rows=_FILLED)
 
 
 def _computed(context: Context, proposal: Proposal, formula: Formula | None) -> Proposal:

@@ -118,18 +118,18 @@ def _value(proposal: Proposal, text: str) -> str:
 def _missing_together(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
     """Columns of which both are missing, or none."""
     gappy = [
-        p for p in proposals if p.how is not None and not p.is_excluded and not {"nulls_as", "computed_as"} & {*p.how}
+        p for p in proposals if p.how is not None and not p.is_excluded and "computed_as" not in p.how
     ]
     if not gappy:
         return []
-    columns = {f"c{place}": p.sql for place, p in enumerate(gappy)}
+    columns = {f"c{place}": p.filled_sql for place, p in enumerate(gappy)}
     nulls = source.ask(columns, *(f"count(*) - count({name})" for name in columns))[0]
     gaps = [(p, n) for p, n in zip(gappy, nulls, strict=True) if n >= LEAST][:_MOST_COLUMNS]
     facts = []
     for (first, n), (other, m) in itertools.combinations(gaps, 2):
         if n != m:
             continue
-        differ = source.ask({"a": first.sql, "b": other.sql}, "count(*)", where="(a IS NULL) <> (b IS NULL)")
+        differ = source.ask({"a": first.filled_sql, "b": other.filled_sql}, "count(*)", where="(a IS NULL) <> (b IS NULL)")
         if differ == [(0,)]:
             predicate = f"({quote(first.column)} IS NULL) = ({quote(other.column)} IS NULL)"
             facts.append(Fact(predicate, f"in {n} rows both are missing, in all others none", is_question=False))

@@ -68,15 +68,24 @@ def known_by_name(column: Column, meaning: NameMeaning) -> Proposal:
     how = dict(meaning.how)
     if "lower" in how:
         return ladder(
-            lambda most: Proposal(column.name, shown, ground, meaning.because, _of_equal_width(column, how, most))
+            lambda most: Proposal(column.name, shown, ground, meaning.because, of_equal_width(column, how, most))
         )
     if how.get("exclude"):
         how |= {"fake": meaning.fake} if meaning.fake else {"ids": True} if names.key_like(column.name) else {}
     return Proposal(column.name, shown, ground, meaning.because, how)
 
 
-def _of_equal_width(column: Column, how: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """The same bounds in at most so many cells; of few whole numbers each keeps its own."""
+def of_equal_width(column: Column, how: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """The same bounds in at most so many cells; of few whole numbers each keeps its own.
+
+    Args:
+        column: of numbers.
+        how: its bounds, and as `bins` the most cells that suit them.
+        most: cells.
+
+    >>> of_equal_width(Column("age", "INTEGER", nullable=True), {"lower": 0, "upper": 119, "bins": 24}, 6)
+    {'lower': 0, 'upper': 119, 'bins': 6}
+    """
     if column_type(column.type).scale != 0:
         return {**how, "bins": min(most, how["bins"])}
     count = how["upper"] - how["lower"] + 1
