@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.api.proposing.natural import Limits
-from dpsql.api.proposing.propose import propose
 from dpsql.api.proposing.proposal import Ground
+from dpsql.api.proposing.propose import propose
 
 pytestmark = pytest.mark.medium
 
@@ -87,7 +87,7 @@ def check(table, path) -> None:
             assert all(edges[0] <= float(point) < edges[-1] for point in how.get("points", ())), each
 
 
-@settings(max_examples=4, deadline=None, phases=[Phase.generate])  # a smaller table tells no more, and takes minutes
+@settings(max_examples=2, deadline=None, phases=[Phase.generate])  # a smaller table tells no more, and takes minutes
 @given(tables())
 def test_no_bin_is_beyond_the_bounds_of_its_kind(tmp_path_factory, table):
     check(table, tmp_path_factory.mktemp("bounds") / "kinds.parquet")
@@ -107,8 +107,10 @@ def test_edges_that_are_only_rounded_are_beyond_them(tmp_path, monkeypatch):
 def test_whole_numbers_above_0_stay_above_0(tmp_path):
     """Rounded edges made days 0 and logarithms of nothing."""
     random = np.random.default_rng(2)
-    frame = pd.DataFrame({"visits": 1 + random.poisson(300, 3000), "price": np.round(random.gamma(2, 40, 3000) + 0.01, 2)})
-    frame["debt"] = -frame["visits"]
+    frame = pd.DataFrame(
+        {"visits": 1 + random.poisson(9, 3000) ** 3, "price": np.round(random.gamma(2, 40, 3000) + 0.01, 2)}
+    )
+    frame["debt"] = -1 - random.poisson(9, 3000) ** 3
     kept = proposals(tmp_path / "t.parquet", frame, {"visits": "INTEGER", "price": "DOUBLE", "debt": "BIGINT"})
     ends = {p.column: (p.how["edges"][0], p.how["edges"][-1]) for each in kept for p in (each, *each.coarser)}
     assert ends["visits"][0] >= 1
@@ -125,8 +127,14 @@ CODES = """
 """
 
 
-@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT", "DECIMAL(9,2)"])
-@pytest.mark.parametrize("code", ["-9", "-1", "-999", "-99.9", "9999", "9999.99", "-8888"])
+OF_TYPES = [
+    *(("DOUBLE", code) for code in ("-1", "-99.9", "9999")),
+    ("FLOAT", "-9"),
+    ("DECIMAL(9,2)", "9999.99"),
+]
+
+
+@pytest.mark.parametrize(("kind", "code"), OF_TYPES)
 def test_a_code_for_missing_values_is_one_in_every_type(tmp_path, kind, code):
     """Their order is found again, and so is what follows from them; codes are NULL in synthetic rows."""
     path = tmp_path / "codes.parquet"
@@ -140,11 +148,16 @@ def test_a_code_for_missing_values_is_one_in_every_type(tmp_path, kind, code):
     assert "nulls_as" not in how["whole"]
     assert re.sub(r"\s", "", how["double"]["computed_as"]) in ("least*2", "least+least")
     assert '"least" <= "most"' in script.text
+
+
+def test_codes_are_null_in_synthetic_rows(tmp_path):
+    path = tmp_path / "codes.parquet"
+    duckdb.sql(CODES.format(kind="DOUBLE", code="-9")).write_parquet(str(path))
     with dpsql.connect() as db:
-        for statement in db.connection.extract_statements(script.text):
+        for statement in db.connection.extract_statements(propose(str(path), owner_looks=True).text):
             db.sql(statement.query)
         db.synthesize("codes", 2.0, mechanism="direct", workload="all 1-way").to_table("made")
-        query = f"SELECT max(most) < 200 AND min(most) >= 0, count(*) - count(most) > 200 FROM made"
+        query = "SELECT max(most) < 200 AND min(most) >= 0, count(*) - count(most) > 200 FROM made"
         assert db.sql(query).fetchall() == [(True, True)]
 
 
@@ -152,7 +165,7 @@ def test_a_code_for_missing_values_is_one_in_every_type(tmp_path, kind, code):
     "column",
     [
         "CASE WHEN i % 30 = 0 THEN 99999 ELSE hash(i) % 41310 END",  # the top code of gains
-        "CASE WHEN i % 30 = 0 THEN -9 ELSE hash(i) % 100 - 50 END",
+        "CASE WHEN i % 30 = 0 THEN -9 ELSE (hash(i) % 100)::INTEGER - 50 END",
         "CASE WHEN i % 30 = 0 THEN 99 ELSE hash(i) % 98 END",
         "CASE WHEN i = 0 THEN 9999 ELSE hash(i) % 98 END",
     ],

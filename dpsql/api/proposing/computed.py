@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import Final
 
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
 
+from dpsql.api.proposing.coarsened import aligned, coarsenings, room_for
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.formulas import Floats, Formula, Variable, formulas
 from dpsql.api.proposing.inputs import Input
@@ -57,7 +59,32 @@ def with_computed(source: Input, context: Context, proposals: Sequence[Proposal]
         if formula.column not in chosen and not _reads(chosen, formula.columns, formula.column):
             chosen[formula.column] = formula
     made = [_computed(context, proposal, chosen.get(place)) for place, proposal in enumerate(proposals)]
-    return _with_lookups(source, made)
+    return _with_lookups(source, _with_coarsened(source, context, made, sample, chosen))
+
+
+def _with_coarsened(
+    source: Input, context: Context, proposals: list[Proposal], sample: _Sample, chosen: dict[int, Formula]
+) -> list[Proposal]:
+    """The proposals, of which those of columns that others decide by intervals say so; those have edges to suit."""
+    made = list(proposals)
+    variables = [variable for variable in sample.variables if variable.column not in chosen]
+    targets = [place for place in sample.free if place not in chosen]
+    cuts: dict[int, tuple[set[Decimal], list[str]]] = {}
+    for each in coarsenings(source, proposals, variables, targets, sample.names):
+        edges, names = cuts.setdefault(each.by, (set(), []))
+        if _reads(chosen, each.columns, each.column) or not room_for(made[each.by].how or {}, edges | {*each.cuts}):
+            continue
+        chosen[each.column] = Formula(each.column, each.columns, each.text, 0.0, 0.0)
+        deciders = " and ".join(proposals[place].column for place in each.columns)
+        verb = "decides" if each.within is None else "decide"
+        because = f"{deciders} {verb} it in all rows, in {each.intervals} intervals, so it is computed and not measured"
+        made[each.column] = _instead(context, proposals[each.column], each.text, because)
+        edges.update(each.cuts)
+        names.append(proposals[each.column].column)
+    for place, (edges, names) in cuts.items():
+        if place not in chosen and edges:
+            made[place] = aligned(made[place], sorted(edges), names)
+    return made
 
 
 def _with_nulls(source: Input, proposals: Sequence[Proposal]) -> Input:
@@ -82,7 +109,12 @@ def _computed(context: Context, proposal: Proposal, formula: Formula | None) -> 
     if formula is None:
         return proposal
     because = f"in all rows it is {formula.text}, so it is computed in synthetic rows and not measured"
-    how = {"computed_as": formula.text, "looked": True}
+    return _instead(context, proposal, formula.text, because)
+
+
+def _instead(context: Context, proposal: Proposal, text: str, because: str) -> Proposal:
+    """The proposal to compute a column, with what else it would be."""
+    how = {"computed_as": text, "looked": True}
     instead = () if proposal.how is None else (context.call(proposal.column, proposal.how),)
     return Proposal(proposal.column, proposal.type, Ground.LOOKED, because, how, instead)
 
@@ -99,6 +131,7 @@ class _Sample:
 
     Attributes:
         variables: columns of numbers, and parts of dates, that are kept.
+        free: numbers of the columns that the script does not settle otherwise.
         targets: columns of numbers that may be computed; no keys, which get ids of their own.
         dates: columns of dates that may be, by number, with their year, month and day.
     """
@@ -114,6 +147,7 @@ class _Sample:
             and fold(proposal.column) != fold(context.unit)
             and context.codebook_entry(proposal.column) is None
         ]
+        self.free = [place for place, _ in free]
         numbers = [(place, proposal) for place, proposal in free if column_type(proposal.type).is_number][
             :_MOST_COLUMNS
         ]

@@ -117,9 +117,7 @@ def _value(proposal: Proposal, text: str) -> str:
 
 def _missing_together(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
     """Columns of which both are missing, or none."""
-    gappy = [
-        p for p in proposals if p.how is not None and not p.is_excluded and "computed_as" not in p.how
-    ]
+    gappy = [p for p in proposals if p.how is not None and not p.is_excluded and "computed_as" not in p.how]
     if not gappy:
         return []
     columns = {f"c{place}": p.filled_sql for place, p in enumerate(gappy)}
@@ -129,7 +127,9 @@ def _missing_together(source: Input, proposals: Sequence[Proposal]) -> list[Fact
     for (first, n), (other, m) in itertools.combinations(gaps, 2):
         if n != m:
             continue
-        differ = source.ask({"a": first.filled_sql, "b": other.filled_sql}, "count(*)", where="(a IS NULL) <> (b IS NULL)")
+        differ = source.ask(
+            {"a": first.filled_sql, "b": other.filled_sql}, "count(*)", where="(a IS NULL) <> (b IS NULL)"
+        )
         if differ == [(0,)]:
             predicate = f"({quote(first.column)} IS NULL) = ({quote(other.column)} IS NULL)"
             facts.append(Fact(predicate, f"in {n} rows both are missing, in all others none", is_question=False))

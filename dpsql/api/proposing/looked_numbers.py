@@ -165,7 +165,9 @@ class _Rows:
         tick = Decimal(0) if of_type.is_float else Decimal(1).scaleb(-(of_type.scale or 0))
         step = self.unit or (Decimal(1) if of_type.scale == 0 else None)
         whole = of_type.scale == 0
-        return Limits(bounds_of(self.column.name, self.low, self.high, whole=whole), tick, self.low, self.high, step, finest)
+        return Limits(
+            bounds_of(self.column.name, self.low, self.high, whole=whole), tick, self.low, self.high, step, finest
+        )
 
     @cached_property
     def filled(self) -> int:
@@ -221,8 +223,7 @@ def _steps(low: int, high: int) -> tuple[dict[str, Any], str]:
 
 def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], str]:
     """Edges at quantiles, and points, in about so many cells; and why."""
-    column, seen = rows.column, rows.seen
-    points = _points(rows, most)
+    column, points = rows.column, _points(rows, most)
     step = rows.unit or _step(column, rows.low, rows.high)
     finest = most == MOST_CELLS[0]
     others = max(1, rows.filled - sum(n for value, n in rows.frequent if value in points))
@@ -316,4 +317,3 @@ def _plain(value: Decimal, column: Column) -> Any:
     if of_type.is_float:
         return float(value)
     return int(value) if of_type.scale == 0 else value.quantize(Decimal(1).scaleb(-(of_type.scale or 0)))
-

@@ -1,6 +1,6 @@
 """Numbers that stand for a missing value, and how a proposal says so.
 
-    below 0   −9, −99 and the like, where no other value is below 0
+    below 0   −1, −9, −99.9 and the like, where no other value is below 0
     far off   nines, eights or sevens such as 999, −9999 or 99.99, of ten times the size of every other value
 
 A top code such as 99999 of capital gains is not far off: other gains reach 41310, so that it stays a value.
@@ -19,7 +19,7 @@ from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
 from dpsql.engines.source import Column
 
-_NEGATIVE: Final = (-1, -9, -99, -999, -9999, -8, -88, -7, -77)
+_NEGATIVE: Final = (-1, -9, -8, -7)
 _FAR: Final = 10
 """Times the size of the largest other value."""
 
@@ -34,14 +34,15 @@ def missing_numbers(seen: Profile, finite: str) -> list[Decimal]:
     if not column_type(seen.type).is_number:
         return []
     rows = {Decimal(text): n for text, n in seen.top if is_finite(text)}
-    negative = [Decimal(code) for code in _NEGATIVE if rows.get(Decimal(code), 0) >= LEAST]
+    frequent = [code for code, n in rows.items() if n >= LEAST]
+    negative = [code for code in frequent if code in _NEGATIVE or (code < 0 and is_repeated(code))]
     ends = _ends_without(seen, negative, finite) if negative else None
     codes = negative if ends is not None and ends[0] >= 0 else []
-    repeated = [code for code, n in rows.items() if n >= LEAST and code not in codes and is_repeated(code)]
+    repeated = [code for code in frequent if code not in codes and is_repeated(code)]
     ends = _ends_without(seen, [*codes, *repeated], finite) if repeated else None
     if ends is not None:
-        size = max(abs(end) for end in ends)
-        codes = codes + [code for code in repeated if abs(code) >= _FAR * max(size, 1)]
+        size = max(abs(ends[0]), abs(ends[1]), Decimal(1))
+        codes = codes + [code for code in repeated if abs(code) >= _FAR * size]
     return codes
 
 

@@ -60,7 +60,8 @@ def bounds_of(name: str, low: Decimal, high: Decimal, *, whole: bool) -> tuple[D
 
     Args:
         name: of the column.
-        low, high: the smallest and the largest value in it.
+        low: the smallest value in it.
+        high: the largest.
         whole: whether its type has whole numbers only.
 
     >>> [str(bound) for bound in bounds_of("start_lat", Decimal(41), Decimal(46), whole=False)]
