@@ -174,3 +174,33 @@ def test_a_number_that_may_be_meant_is_no_code(tmp_path, column):
     path = tmp_path / "numbers.parquet"
     duckdb.sql(f"SELECT ({column})::DOUBLE AS x, hash(i + 7) % 3 AS y FROM range(6000) r(i)").write_parquet(str(path))
     assert "nulls_as" not in propose(str(path), owner_looks=True).text
+
+
+# --- yes and no -------------------------------------------------------------------------------------------------------
+
+FLAGS = ["YES NO", "yes no", "Yes No", "Y N", "y n", "t f", "T F", "true false", "TRUE FALSE", "1 0"]
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_yes_and_no_stay_as_the_file_writes_them(tmp_path, looks):
+    """In every spelling, rare or missing in some rows; only true and false are a BOOLEAN, and 0 and 1 numbers."""
+    pairs = [flag.split() for flag in FLAGS]
+    rows = [[yes if i % 200 == 0 else "" if i % 7 == 0 else no for yes, no in pairs] for i in range(1000)]
+    lines = [",".join(f"c{place}" for place in range(len(pairs))), *map(",".join, rows)]
+    (tmp_path / "flags.csv").write_text("\n".join(lines))
+    script = propose(str(tmp_path / "flags.csv"), owner_looks=looks)
+    proposals = {tuple(pair): p for pair, p in zip(pairs, script.proposals, strict=True)}
+    for (yes, no), proposal in proposals.items():
+        if no.lower() == "false":
+            assert (proposal.type, proposal.how) == ("BOOLEAN", None)
+        elif no != "0" and (looks or not proposal.is_excluded):
+            assert proposal.type == "VARCHAR"
+            assert proposal.how["values"] == [no, yes], proposal
+        else:
+            assert proposal.type == ("BIGINT" if no == "0" else "VARCHAR")
+    with dpsql.connect() as db:
+        for statement in db.connection.extract_statements(script.text):
+            db.sql(statement.query)
+        texts = [yes for (yes, no), p in proposals.items() if p.type == "VARCHAR"]
+        assert db.sql("SELECT DISTINCT c0 FROM flags WHERE c0 IS NOT NULL ORDER BY 1").fetchall() == [("NO",), ("YES",)]
+        assert len(texts) == 7

@@ -76,6 +76,7 @@ def propose(
             source.is_file and not source.is_typed,
             source.missing,
             delta,
+            source.pairs,
         )
         proposals = [(look(c, context, source) if owner_looks else public.propose(c, context)) for c in source.columns]
         proposals = with_computed(source, context, proposals) if owner_looks else proposals
