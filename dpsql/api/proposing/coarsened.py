@@ -1,38 +1,43 @@
-"""Columns that another one decides by intervals: a month by the day of the year, a class by a limit.
+"""Columns that another one decides by intervals or by turns: a month by the day of the year, a weekday by a day.
 
     y = c₁ where x < t₁,   c₂ where t₁ ≤ x < t₂,   …      or so within each value of a column of few values
+    y = (x + b) mod k + c
 
     sample   y, sorted by x, changes seldom, and never between equal values of x
     all      each interval is of at least ten rows, and every row agrees
 
-Such a column is computed, and the edges of x are put where it changes, so that nothing of it is lost in cells of x.
+Both columns stay measured, because what depends on y is plainer in the few cells of y than in those of x. That they go
+together is a fact, as a constraint.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
+from sqlglot import exp
 
-from dpsql.api.proposing.formulas import Variable
+from dpsql.api.proposing.facts import Fact
 from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.looked_parts import LEAST
-from dpsql.api.proposing.proposal import KEPT, Proposal
+from dpsql.api.proposing.proposal import Proposal
 from dpsql.core.column_types import column_type
+from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import literal
 
+_FILLED: Final = "dpsql_filled_rows"
+_PARTS: Final = ("month", "quarter", "dayofweek", "dayofyear", "hour", "year")
 _SAMPLE: Final = 3000
 _MOST_INTERVALS: Final = 60
 _MOST_COLUMNS: Final = 60
 _MOST_GROUPS: Final = 12
 """Values of a column within which another one decides, and such columns."""
-_MOST_CUTS: Final = 2 * KEPT
 _OFTEN: Final = 2
 """Intervals for each value: that of a winter comes twice a year. A flag of ten days is no coarsening of days."""
 _RARE: Final = 3
@@ -46,6 +51,15 @@ Piece = tuple[str | None, float | None, int]
 
 
 @dataclass(frozen=True)
+class _Decider:
+    """A column of numbers, or a part of a date: SQL of it, the column's number, and whether it is such a part."""
+
+    text: str
+    column: int
+    is_part: bool = False
+
+
+@dataclass(frozen=True)
 class Coarsening:
     """A column that follows from others by intervals.
 
@@ -54,7 +68,6 @@ class Coarsening:
         by: of the column whose intervals decide.
         within: of the column within whose values they do; None without one.
         text: SQL of it.
-        cuts: where it changes, by values of `by`.
         intervals: how many there are.
     """
 
@@ -62,21 +75,52 @@ class Coarsening:
     by: int
     within: int | None
     text: str = field(repr=False)
-    cuts: tuple[Decimal, ...]
     intervals: int
 
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """That it reads."""
-        return (self.by,) if self.within is None else (self.by, self.within)
+
+def coarse_facts(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
+    """The facts that rows suggest of columns which another one decides.
+
+    Args:
+        source: of the rows, which are read.
+        proposals: for its columns.
+    """
+    kept = {place: p for place, p in enumerate(proposals) if _is_kept(p)}
+    numbers = {place: p for place, p in kept.items() if column_type(p.type).is_number}
+    dates = {place: p for place, p in kept.items() if p.type == "DATE" or p.type.startswith("TIMESTAMP")}
+    variables = [_Decider(quote(p.column), place) for place, p in numbers.items()]
+    variables += [
+        _Decider(f"{part}({quote(p.column)})", place, is_part=True) for place, p in dates.items() for part in _PARTS
+    ]
+    names = {place: quote(p.column) for place, p in enumerate(proposals)}
+    filled = with_nulls(source, proposals)
+    try:
+        steps = list(coarsenings(filled, proposals, variables[:_MOST_COLUMNS], names))
+        turns = _turns(filled, proposals, variables, names)
+    except duckdb.Error:  # a value that a cast of all rows refuses: no fact is worth the rest of the script
+        return []
+    facts = {fact.columns: fact for fact in reversed([_fact(each, proposals) for each in steps] + turns)}
+    return [*reversed(facts.values())]
+
+
+def _is_kept(proposal: Proposal) -> bool:
+    how = proposal.how
+    if how is None or proposal.is_excluded or proposal.load is not None:
+        return False
+    return not {"read_as", "discover", "ids", "computed_as"} & {*how}
+
+
+def _fact(each: Coarsening, proposals: Sequence[Proposal]) -> Fact:
+    target, by = proposals[each.column].column, proposals[each.by].column
+    within = [] if each.within is None else [proposals[each.within].column]
+    others = " and ".join([by, *within])
+    because = f"{others} decide{'s' * (each.within is None)} {target} in all rows, in {each.intervals} intervals"
+    predicate = f"{quote(target)} IS NOT DISTINCT FROM {each.text}"
+    return Fact(predicate, because, is_question=False, columns=frozenset({target, by, *within}))
 
 
 def coarsenings(
-    source: Input,
-    proposals: Sequence[Proposal],
-    variables: Sequence[Variable],
-    targets: Sequence[int],
-    names: Mapping[int, str],
+    source: Input, proposals: Sequence[Proposal], variables: Sequence[_Decider], names: Mapping[int, str]
 ) -> Iterator[Coarsening]:
     """The columns that follow from others by intervals, for each column the plainest way first.
 
@@ -84,11 +128,9 @@ def coarsenings(
         source: of the rows, which are read.
         proposals: for all columns.
         variables: numbers, and parts of dates, that may decide.
-        targets: numbers of the columns that may be decided.
         names: of the columns, as SQL.
     """
-    variables = [variable for variable in variables if variable.column in names][:_MOST_COLUMNS]
-    few = [place for place in targets if _is_few(proposals[place])][:_MOST_COLUMNS]
+    few = [place for place, proposal in enumerate(proposals) if _is_few(proposal)][:_MOST_COLUMNS]
     groups = [place for place in few if 2 <= len(proposals[place].codes) <= _MOST_GROUPS][:_MOST_GROUPS]
     if not variables or not few:
         return
@@ -115,10 +157,33 @@ def coarsenings(
                 yield coarsening
 
 
+def with_nulls(source: Input, proposals: Sequence[Proposal]) -> Input:
+    """The rows with NULL for numbers that stand for a missing value: formulas and orders are of the others.
+
+    Args:
+        source: of the rows.
+        proposals: for its columns.
+    """
+    codes = [
+        f"{p.filled_sql} AS {quote(p.column)}"
+        for p in proposals
+        if p.load is None and p.filled_sql != p.sql and "read_as" not in (p.how or ())
+    ]
+    if not codes:
+        return source
+    query = exp.select("* REPLACE (" + ", ".join(codes) + ")", dialect="duckdb")
+    query = query.from_(exp.maybe_parse(source.rows, into=exp.Table, dialect="duckdb"))
+    kind, view = "VIEW", exp.to_table(_FILLED)
+    create = exp.Create(this=view, kind=kind, replace=True, expression=query)
+    create.set("properties", exp.Properties(expressions=[exp.TemporaryProperty()]))
+    source.cursor.execute(create.sql(dialect="duckdb"))
+    return replace(source, rows=_FILLED)
+
+
 def _is_few(proposal: Proposal) -> bool:
     """Whether a column has few values, each of which could be a class."""
     is_flag = proposal.type == "BOOLEAN" and proposal.how is None
-    return not proposal.is_excluded and (is_flag or 2 <= len(proposal.codes) <= _MOST_INTERVALS)
+    return is_flag or (_is_kept(proposal) and 2 <= len(proposal.codes) <= _MOST_INTERVALS)
 
 
 def _decided(x: npt.NDArray[np.float64], columns: Mapping[int, Hashes], within: Hashes | None) -> list[tuple[int, int]]:
@@ -147,7 +212,7 @@ def _decided(x: npt.NDArray[np.float64], columns: Mapping[int, Hashes], within: 
 def _checked(
     source: Input,
     proposals: Sequence[Proposal],
-    variable: Variable,
+    variable: _Decider,
     place: int,
     within: int | None,
     names: Mapping[int, str],
@@ -173,9 +238,7 @@ def _checked(
         return None
     texts = {a: _case(variable.text, each, proposals[place]) for a, each in pieces.items()}
     text = texts[None] if within is None else _of_groups(names[within], proposals[within], groups, texts)
-    begins = {begin for each in pieces.values() for _, begin, _ in each if begin is not None and begin > -math.inf}
-    cuts = () if variable.is_part else tuple(sorted(Decimal(str(begin)) for begin in begins))
-    return Coarsening(place, variable.column, within, text, cuts, intervals)
+    return Coarsening(place, variable.column, within, text, intervals)
 
 
 def _pieces(cells: Sequence[tuple[float | None, str | None, int]]) -> list[Piece]:
@@ -249,49 +312,37 @@ def _value(proposal: Proposal, text: str | None) -> str:
     return text if column_type(proposal.type).is_number or proposal.type == "BOOLEAN" else literal(text)
 
 
-# --- edges where others change ----------------------------------------------------------------------------------------
+# --- turns ------------------------------------------------------------------------------------------------------------
 
 
-def aligned(proposal: Proposal, cuts: Sequence[Decimal], names: Sequence[str]) -> Proposal:
-    """The proposal of a column in bins with edges where others change, which it decides.
-
-    Args:
-        proposal: with edges; itself without.
-        cuts: where they change.
-        names: of the others.
-    """
-
-    def change(each: Proposal) -> Proposal:
-        how = dict(each.how or {})
-        if "edges" not in how:
-            return each
-        how["edges"] = _with_cuts(how["edges"], cuts, how.get("points", ()))
-        because = f"{each.because}; edges where {' and '.join(names)} change{'s' * (len(names) == 1)}"
-        return Proposal(each.column, each.type, each.ground, because, how, each.options, codes=each.codes)
-
-    return proposal.each(change)
-
-
-def room_for(how: Mapping[str, Any], cuts: Collection[Decimal]) -> bool:
-    """Whether so many cuts can be edges of a column: else what it decides would be lost in its cells.
-
-    Args:
-        how: its declaration. Of values, and of whole numbers with a cell each, nothing is lost.
-        cuts: where others change.
-    """
-    if "edges" in how:
-        return len(cuts) <= _MOST_CUTS
-    return "bins" not in how or int(how["upper"]) - int(how["lower"]) + 1 == how["bins"]
-
-
-def _with_cuts(edges: Sequence[Any], cuts: Sequence[Decimal], points: Sequence[Any]) -> list[Any]:
-    """Edges with each cut, in place of the one that is nearest to it."""
-    kind = type(edges[0])
-    first, *inner, last = (Decimal(str(edge)) for edge in edges)
-    fixed = {Decimal(str(point)) for point in points}
-    moved = [edge for edge in inner if edge not in fixed]
-    within = [cut for cut in cuts if first < cut < last]
-    for cut in within:
-        if moved:
-            moved.remove(min(moved, key=lambda edge: abs(edge - cut)))
-    return [kind(edge) for edge in sorted({first, last, *within, *moved, *(edge for edge in inner if edge in fixed)})]
+def _turns(
+    source: Input, proposals: Sequence[Proposal], variables: Sequence[_Decider], names: Mapping[int, str]
+) -> list[Fact]:
+    """Whole numbers that come in turns by another one, such as weekdays by the number of a day."""
+    whole = {place for place, p in enumerate(proposals) if _is_kept(p) and column_type(p.type).scale == 0}
+    ends = {}
+    if whole:
+        values = {f"c{place}": names[place] for place in whole}
+        counts = source.ask(values, *(f"min({name})" for name in values), *(f"max({name})" for name in values))[0]
+        ends = {place: (counts[i], counts[i + len(whole)]) for i, place in enumerate(whole)}
+    facts = []
+    for place, by in itertools.permutations([v.column for v in variables if not v.is_part and v.column in whole], 2):
+        (first, last), (least, most) = ends[place], ends[by]
+        if (
+            None in (first, least)
+            or least < 0
+            or not 2 <= (turn := last - first + 1) <= _MOST_INTERVALS
+            or most - least < 2 * turn
+        ):
+            continue
+        sql = {"x": names[by], "y": names[place]}
+        shift = f"(y - {first} - x % {turn} + {turn}) % {turn}"
+        low, high, missing = source.ask(sql, f"min({shift})", f"max({shift})", "bool_or((x IS NULL) <> (y IS NULL))")[0]
+        if low == high and not missing:
+            text = f"({names[by]} + {low}) % {turn}" + (f" + {first}" if first else "")
+            because = f"{proposals[place].column} comes in turns of {turn} by {proposals[by].column} in all rows"
+            columns = frozenset({proposals[place].column, proposals[by].column})
+            facts.append(
+                Fact(f"{names[place]} IS NOT DISTINCT FROM {text}", because, is_question=False, columns=columns)
+            )
+    return facts

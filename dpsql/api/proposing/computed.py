@@ -13,16 +13,14 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from functools import partial
 from typing import Final
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
-from sqlglot import exp
 
-from dpsql.api.proposing.coarsened import aligned, coarsenings, room_for
+from dpsql.api.proposing.coarsened import with_nulls
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.formulas import Floats, Formula, Variable, formulas
 from dpsql.api.proposing.inputs import Input
@@ -30,7 +28,6 @@ from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
 from dpsql.core.names import fold, quote
 
-_FILLED: Final = "dpsql_filled_rows"
 _SAMPLE: Final = 300
 _LOOKED_UP: Final = 3000
 """Rows in which two columns are first looked at that may decide a third."""
@@ -52,69 +49,21 @@ def with_computed(source: Input, context: Context, proposals: Sequence[Proposal]
         context: of the proposals.
         proposals: for all columns, in order.
     """
-    source = _with_nulls(source, proposals)
+    source = with_nulls(source, proposals)
     sample = _Sample(source, context, proposals)
     chosen: dict[int, Formula] = {}
     for formula in _holding(source, proposals, [*formulas(sample.variables, sample.targets), *_dates(sample)]):
         if formula.column not in chosen and not _reads(chosen, formula.columns, formula.column):
             chosen[formula.column] = formula
     made = [_computed(context, proposal, chosen.get(place)) for place, proposal in enumerate(proposals)]
-    return _with_lookups(source, _with_coarsened(source, context, made, sample, chosen))
-
-
-def _with_coarsened(
-    source: Input, context: Context, proposals: list[Proposal], sample: _Sample, chosen: dict[int, Formula]
-) -> list[Proposal]:
-    """The proposals, of which those of columns that others decide by intervals say so; those have edges to suit."""
-    made = list(proposals)
-    variables = [variable for variable in sample.variables if variable.column not in chosen]
-    targets = [place for place in sample.free if place not in chosen]
-    cuts: dict[int, tuple[set[Decimal], list[str]]] = {}
-    for each in coarsenings(source, proposals, variables, targets, sample.names):
-        edges, names = cuts.setdefault(each.by, (set(), []))
-        if _reads(chosen, each.columns, each.column) or not room_for(made[each.by].how or {}, edges | {*each.cuts}):
-            continue
-        chosen[each.column] = Formula(each.column, each.columns, each.text, 0.0, 0.0)
-        deciders = " and ".join(proposals[place].column for place in each.columns)
-        verb = "decides" if each.within is None else "decide"
-        because = f"{deciders} {verb} it in all rows, in {each.intervals} intervals, so it is computed and not measured"
-        made[each.column] = _instead(context, proposals[each.column], each.text, because)
-        edges.update(each.cuts)
-        names.append(proposals[each.column].column)
-    for place, (edges, names) in cuts.items():
-        if place not in chosen and edges:
-            made[place] = aligned(made[place], sorted(edges), names)
-    return made
-
-
-def _with_nulls(source: Input, proposals: Sequence[Proposal]) -> Input:
-    """The rows with NULL for numbers that stand for a missing value: formulas and orders are of the others."""
-    codes = [
-        f"{p.filled_sql} AS {quote(p.column)}"
-        for p in proposals
-        if p.load is None and p.filled_sql != p.sql and "read_as" not in (p.how or ())
-    ]
-    if not codes:
-        return source
-    query = exp.select("* REPLACE (" + ", ".join(codes) + ")", dialect="duckdb")
-    query = query.from_(exp.maybe_parse(source.rows, into=exp.Table, dialect="duckdb"))
-    kind, view = "VIEW", exp.to_table(_FILLED)
-    create = exp.Create(this=view, kind=kind, replace=True, expression=query)
-    create.set("properties", exp.Properties(expressions=[exp.TemporaryProperty()]))
-    source.cursor.execute(create.sql(dialect="duckdb"))
-    return replace(source, rows=_FILLED)
+    return _with_lookups(source, made)
 
 
 def _computed(context: Context, proposal: Proposal, formula: Formula | None) -> Proposal:
     if formula is None:
         return proposal
     because = f"in all rows it is {formula.text}, so it is computed in synthetic rows and not measured"
-    return _instead(context, proposal, formula.text, because)
-
-
-def _instead(context: Context, proposal: Proposal, text: str, because: str) -> Proposal:
-    """The proposal to compute a column, with what else it would be."""
-    how = {"computed_as": text, "looked": True}
+    how = {"computed_as": formula.text, "looked": True}
     instead = () if proposal.how is None else (context.call(proposal.column, proposal.how),)
     return Proposal(proposal.column, proposal.type, Ground.LOOKED, because, how, instead)
 
@@ -131,7 +80,6 @@ class _Sample:
 
     Attributes:
         variables: columns of numbers, and parts of dates, that are kept.
-        free: numbers of the columns that the script does not settle otherwise.
         targets: columns of numbers that may be computed; no keys, which get ids of their own.
         dates: columns of dates that may be, by number, with their year, month and day.
     """
@@ -147,7 +95,6 @@ class _Sample:
             and fold(proposal.column) != fold(context.unit)
             and context.codebook_entry(proposal.column) is None
         ]
-        self.free = [place for place, _ in free]
         numbers = [(place, proposal) for place, proposal in free if column_type(proposal.type).is_number][
             :_MOST_COLUMNS
         ]

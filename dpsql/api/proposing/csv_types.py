@@ -1,8 +1,9 @@
 """The types of a CSV file's columns: those that DuckDB finds in all rows, unless the texts say otherwise.
 
-A type says otherwise than the texts where it loses something of them: YES and NO, or a column of F, are no BOOLEAN, which
-would write true and false in their place, numbers of twenty digits are no DOUBLE, and 1:23:45, without a zero before it, is how long something took, no time of day. Dates
-whose years have two digits would be of the first century.
+A type says otherwise than the texts where it loses something of them. YES and NO, or a column of nothing but F, are no
+BOOLEAN, which would write true and false in their place. Numbers of twenty digits are no DOUBLE, and 1:23:45, without a
+zero before it, is how long something took, no time of day. Dates whose years have two digits would be of the first
+century.
 """
 
 from __future__ import annotations

@@ -37,12 +37,14 @@ class Fact:
         because: what the rows show.
         is_question: whether the owner has to say first that it holds for everybody.
         is_public: whether everybody knows it, so that no row was read for it.
+        columns: of which one is decided by the others, or two of which a pair never occurs; empty for other facts.
     """
 
     predicate: str
     because: str
     is_question: bool
     is_public: bool = False
+    columns: frozenset[str] = frozenset()
 
     def statement(self, table: str) -> str:
         """The call that states it."""
@@ -90,7 +92,12 @@ def _decided(first: Proposal, other: Proposal, counts: Counts) -> Fact | None:
             pairs = ", ".join(f"({_value(first, a)}, {_value(other, b)})" for a, b in sorted(counts))
             decides = decider.column, (other if decider is first else first).column
             because = f"each value of {decides[0]!r} goes with one value of {decides[1]!r} in all rows"
-            return Fact(f"({quote(first.column)}, {quote(other.column)}) IN ({pairs})", because, is_question=False)
+            return Fact(
+                f"({quote(first.column)}, {quote(other.column)}) IN ({pairs})",
+                because,
+                is_question=False,
+                columns=frozenset(decides),
+            )
     return None
 
 
@@ -106,7 +113,8 @@ def _impossible(one_column: Proposal, other: Proposal, counts: Counts) -> list[t
             )
             predicate = f"NOT ({in_both})"
             because = f"no row has both; by chance about {expected:.0f} would"
-            facts.append((expected, Fact(predicate, because, is_question=True)))
+            columns = frozenset({one_column.column, other.column})
+            facts.append((expected, Fact(predicate, because, is_question=True, columns=columns)))
     return facts
 
 

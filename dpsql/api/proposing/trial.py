@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from dpsql.api.database import Database, connect
 from dpsql.api.proposing.calendar_facts import calendar_facts
+from dpsql.api.proposing.coarsened import coarse_facts
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.facts import Fact, find_facts
 from dpsql.api.proposing.forecast import Forecast, with_forecast
@@ -21,6 +23,8 @@ from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import kind_of
 from dpsql.core.names import quote
 from dpsql.errors import DpsqlError
+
+_PAIR: Final = 2
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,24 @@ def tried(
 
 def facts_of(source: Input, proposals: Sequence[Proposal], *, looks: bool) -> list[Fact]:
     """Facts about several columns: those that everybody knows, and those that the rows suggest if they may be read."""
-    suggested = [*find_facts(source, proposals), *order_facts(source, proposals)] if looks else []
-    return [*calendar_facts(proposals), *suggested]
+    public = calendar_facts(proposals)
+    if not looks:
+        return public
+    pairs = find_facts(source, proposals)
+    decided = {fact.columns for fact in pairs if not fact.is_question}
+    coarse = [fact for fact in coarse_facts(source, proposals) if fact.columns not in decided]
+    together = _together([fact.columns for fact in coarse if len(fact.columns) == _PAIR])
+    pairs = [fact for fact in pairs if not (fact.is_question and any(fact.columns <= group for group in together))]
+    return [*public, *coarse, *pairs, *order_facts(source, proposals)]
+
+
+def _together(pairs: Sequence[frozenset[str]]) -> list[frozenset[str]]:
+    """Columns that one of them decides: which of their values never occur together follows from that."""
+    groups: list[frozenset[str]] = []
+    for pair in pairs:
+        joined = frozenset[str]().union(pair, *(group for group in groups if group & pair))
+        groups = [*(group for group in groups if not group & pair), joined]
+    return groups
 
 
 @contextmanager
