@@ -26,8 +26,9 @@ from dpsql.core.names import quote
 from dpsql.errors import DpsqlError
 
 _PAIR: Final = 2
+_MOST_FACTS: Final = 8
 _MANY: Final = 60
-_MOST_TUPLES: Final = 25_000
+_MOST_TUPLES: Final = 5_000
 """Of values that facts which share columns span: a script that states more of them runs for minutes."""
 
 
@@ -83,8 +84,8 @@ def facts_of(source: Input, proposals: Sequence[Proposal], *, looks: bool) -> li
 
 def _with_room(facts: Sequence[Fact], groups: list[frozenset[str]], cells: Mapping[str, int]) -> list[Fact]:
     """The facts, but those whose columns would have too many tuples of values together with the facts before."""
-    kept = []
-    for fact in facts:
+    kept: list[Fact] = []
+    for fact in facts[:_MOST_FACTS]:
         joined = _together([*groups, fact.columns])
         if all(
             math.prod(cells[column] for column in group) <= _MOST_TUPLES for group in joined if fact.columns <= group
