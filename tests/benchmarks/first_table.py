@@ -7,7 +7,7 @@
 
 Nothing else is set. A pair of columns is true where no share of its cells is off by more than 2 points of the rows, and,
 of two columns of numbers, the correlation by at most 0.1. Means are of number columns of more than two values; those of
-groups are of every such column in every group of 500 rows and more of every column of at most 24 listed values.
+groups are of every such column in every group of 500 rows and more of every column of at most 24 values, listed or computed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import pandas as pd
 
 import dpsql
 from dpsql.api.proposing.propose import propose
+from dpsql.api.proposing.script import Script
 from dpsql.engines.registry import find_source
 from dpsql.owner.evaluate import Compared, compared
 from dpsql.strategy.reliability import RELIABLE
@@ -105,6 +106,16 @@ def means(db: dpsql.Database, table: str, columns: list[str]) -> list[Means]:
     return [Means(*one) for one in zip(columns, real, made, strict=True) if None not in one]
 
 
+def computed_columns(script: Script) -> list[str]:
+    """The columns that follow from others."""
+    return [proposal.column for proposal in script.proposals if "computed_as" in (proposal.how or ())]
+
+
+def few_values(db: dpsql.Database, table: str, column: str) -> bool:
+    """Whether a column has so few values that groups of them are looked at."""
+    return bool(db.sql(f'SELECT count(DISTINCT "{column}") <= {MOST_GROUPS} FROM "{table}"').fetchone()[0])
+
+
 def group_means(db: dpsql.Database, table: str, columns: list[str], groups: list[str]) -> Iterator[Means]:
     """Of groups of at least 500 rows."""
     for group, column in itertools.product(groups, columns):
@@ -162,6 +173,7 @@ def measure(name: str, path: Path, epsilon: float, *, details: bool) -> list[str
         columns = numbers(db)
         whole = means(db, name, columns)
         listed = [one.name for one in found.declared if one.kind == "values" and one.regular <= MOST_GROUPS]
+        listed += [column for column in computed_columns(script) if few_values(db, name, column)]
         groups = list(group_means(db, name, columns, listed))
         pairs = true_pairs(db, name, found, columns)
         rows, width = db.sql(f"SELECT count(*) FROM {name}").fetchone()[0], len(script.proposals)

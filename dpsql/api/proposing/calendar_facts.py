@@ -24,7 +24,7 @@ def calendar_facts(proposals: Sequence[Proposal]) -> list[Fact]:
     for proposal in proposals:
         words, how = names.words_of(proposal.column), proposal.how or {}
         is_whole = column_type(proposal.type).scale == 0 and not proposal.is_excluded
-        if words and is_whole and "read_as" not in how and "discover" not in how:
+        if words and is_whole and not {"read_as", "discover", "computed_as"} & {*how}:
             months_and_days.setdefault((words[:-1], words[-1]), proposal)
     facts = []
     for (rest, last), month in months_and_days.items():

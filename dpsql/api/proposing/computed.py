@@ -20,6 +20,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from dpsql.api.proposing.coarsened import with_nulls
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.formulas import Floats, Formula, Variable, formulas
 from dpsql.api.proposing.inputs import Input
@@ -48,6 +49,7 @@ def with_computed(source: Input, context: Context, proposals: Sequence[Proposal]
         context: of the proposals.
         proposals: for all columns, in order.
     """
+    source = with_nulls(source, proposals)
     sample = _Sample(source, context, proposals)
     chosen: dict[int, Formula] = {}
     for formula in _holding(source, proposals, [*formulas(sample.variables, sample.targets), *_dates(sample)]):

@@ -37,6 +37,7 @@ class Context:
         is_csv: whether the file has no types, so that the script may load a column as another type than it is.
         missing: of a CSV file, for columns that would be numbers but for them, the texts for missing values.
         delta: of the budget.
+        pairs: of a CSV file, for columns of yes and no, both words as it writes them.
     """
 
     table: str
@@ -51,6 +52,7 @@ class Context:
     is_csv: bool = False
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     delta: float = 1e-9
+    pairs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def release_epsilon(self) -> float:

@@ -1,8 +1,9 @@
 """The types of a CSV file's columns: those that DuckDB finds in all rows, unless the texts say otherwise.
 
-A type says otherwise than the texts where it loses something of them: a column of nothing but F is no BOOLEAN, numbers
-of twenty digits are no DOUBLE, and 1:23:45, without a zero before it, is how long something took, no time of day. Dates
-whose years have two digits would be of the first century.
+A type says otherwise than the texts where it loses something of them. YES and NO, or a column of nothing but F, are no
+BOOLEAN, which would write true and false in their place. Numbers of twenty digits are no DOUBLE, and 1:23:45, without a
+zero before it, is how long something took, no time of day. Dates whose years have two digits would be of the first
+century.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ MISSING_NUMBERS: Final = MISSING | {"n", "none", "nil", "missing", "unknown", "x
 _CHUNK: Final = 1 << 20
 _BYTE_ORDER: Final = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _LOST: Final = {
-    "BOOLEAN": "bool_and(lower(x) NOT IN ('true', 'false')) AND count(DISTINCT lower(x)) < 2",
+    "BOOLEAN": "bool_or(lower(x) NOT IN ('true', 'false'))",
     "DOUBLE": r"bool_or(regexp_matches(x, '^[+-]?(0\d|\d{16,}$)'))",
     "TIME": r"bool_or(regexp_matches(x, '^\d:'))",
     "DATE": r"bool_or(NOT regexp_matches(x, '\d{4}'))",
     "TIMESTAMP": r"bool_or(NOT regexp_matches(x, '\d{4}'))",
 }
 """By type, whether texts `x` lose something by it."""
+_PAIRS: Final = (("no", "yes"), ("n", "y"), ("f", "t"))
+"""Texts that DuckDB takes for false and true, beside these words themselves."""
+_STYLES: Final = (str.lower, str.upper, str.capitalize)
 _WHOLE: Final = "bool_or(CAST(TRY_CAST(x AS HUGEINT) AS VARCHAR) <> x)"
 _NUMBERS: Final = "bool_and(TRY_CAST(x AS DOUBLE) IS NOT NULL OR lower(x) IN ({0})) AND bool_or(lower(x) IN ({0}))"
 
@@ -46,10 +50,12 @@ class CsvFile:
     Attributes:
         options: of `read_csv`, as SQL.
         missing: for columns of texts that would be numbers without these, the texts that stand for a missing value.
+        pairs: for columns of nothing but yes and no, or the like, both words as the column writes them.
     """
 
     options: str
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    pairs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def csv_file(connection: duckdb.DuckDBPyConnection, path: Path, nullstr: Sequence[str]) -> CsvFile:
@@ -78,7 +84,35 @@ def csv_file(connection: duckdb.DuckDBPyConnection, path: Path, nullstr: Sequenc
     if lost:
         typed = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in lost)
         options.append(f"types = {{{typed}}}")
-    return CsvFile(", ".join(options), missing)
+    flags = [name for name in lost if types[name] == "BOOLEAN"]
+    return CsvFile(", ".join(options), missing, dict(_pairs(connection, rows, flags)))
+
+
+def _pairs(
+    connection: duckdb.DuckDBPyConnection, rows: str, flags: Sequence[str]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Of columns that DuckDB takes for flags, the words for no and yes; not of those that have just one of them.
+
+    A column of nothing but F may be of women.
+    """
+    for name in flags:
+        query = _select([_of_texts("list(DISTINCT x)", name)], rows)
+        pair = pair_of(connection.execute(query.sql(dialect="duckdb")).fetchall()[0][0] or ())
+        if pair is not None:
+            yield name, pair
+
+
+def pair_of(texts: Sequence[str | None]) -> tuple[str, str] | None:
+    """The words for no and yes, where these are all texts that there are; None of others, and of one of them.
+
+    Args:
+        texts: of a column, each once; None for NULL.
+
+    >>> pair_of(["Yes", None, "No"]), pair_of(["Y", "n"]), pair_of(["F"])
+    (('No', 'Yes'), None, None)
+    """
+    pairs = ((style(no), style(yes)) for no, yes in _PAIRS for style in _STYLES)
+    return next((pair for pair in pairs if {*texts} - {None, ""} == {*pair}), None)
 
 
 def _questioned(

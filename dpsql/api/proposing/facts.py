@@ -37,12 +37,14 @@ class Fact:
         because: what the rows show.
         is_question: whether the owner has to say first that it holds for everybody.
         is_public: whether everybody knows it, so that no row was read for it.
+        columns: of which one is decided by the others, or two of which a pair never occurs; empty for other facts.
     """
 
     predicate: str
     because: str
     is_question: bool
     is_public: bool = False
+    columns: frozenset[str] = frozenset()
 
     def statement(self, table: str) -> str:
         """The call that states it."""
@@ -90,7 +92,12 @@ def _decided(first: Proposal, other: Proposal, counts: Counts) -> Fact | None:
             pairs = ", ".join(f"({_value(first, a)}, {_value(other, b)})" for a, b in sorted(counts))
             decides = decider.column, (other if decider is first else first).column
             because = f"each value of {decides[0]!r} goes with one value of {decides[1]!r} in all rows"
-            return Fact(f"({quote(first.column)}, {quote(other.column)}) IN ({pairs})", because, is_question=False)
+            return Fact(
+                f"({quote(first.column)}, {quote(other.column)}) IN ({pairs})",
+                because,
+                is_question=False,
+                columns=frozenset(decides),
+            )
     return None
 
 
@@ -106,7 +113,8 @@ def _impossible(one_column: Proposal, other: Proposal, counts: Counts) -> list[t
             )
             predicate = f"NOT ({in_both})"
             because = f"no row has both; by chance about {expected:.0f} would"
-            facts.append((expected, Fact(predicate, because, is_question=True)))
+            columns = frozenset({one_column.column, other.column})
+            facts.append((expected, Fact(predicate, because, is_question=True, columns=columns)))
     return facts
 
 
@@ -117,19 +125,19 @@ def _value(proposal: Proposal, text: str) -> str:
 
 def _missing_together(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
     """Columns of which both are missing, or none."""
-    gappy = [
-        p for p in proposals if p.how is not None and not p.is_excluded and not {"nulls_as", "computed_as"} & {*p.how}
-    ]
+    gappy = [p for p in proposals if p.how is not None and not p.is_excluded and "computed_as" not in p.how]
     if not gappy:
         return []
-    columns = {f"c{place}": p.sql for place, p in enumerate(gappy)}
+    columns = {f"c{place}": p.filled_sql for place, p in enumerate(gappy)}
     nulls = source.ask(columns, *(f"count(*) - count({name})" for name in columns))[0]
     gaps = [(p, n) for p, n in zip(gappy, nulls, strict=True) if n >= LEAST][:_MOST_COLUMNS]
     facts = []
     for (first, n), (other, m) in itertools.combinations(gaps, 2):
         if n != m:
             continue
-        differ = source.ask({"a": first.sql, "b": other.sql}, "count(*)", where="(a IS NULL) <> (b IS NULL)")
+        differ = source.ask(
+            {"a": first.filled_sql, "b": other.filled_sql}, "count(*)", where="(a IS NULL) <> (b IS NULL)"
+        )
         if differ == [(0,)]:
             predicate = f"({quote(first.column)} IS NULL) = ({quote(other.column)} IS NULL)"
             facts.append(Fact(predicate, f"in {n} rows both are missing, in all others none", is_question=False))

@@ -48,6 +48,7 @@ class Input:
         cursor: in which `rows` are.
         rows: SQL of the table to read from.
         missing: of a CSV file, for columns that would be numbers but for them, the texts for missing values.
+        pairs: of a CSV file, for columns of yes and no, both words as it writes them.
     """
 
     given: str
@@ -59,6 +60,7 @@ class Input:
     cursor: duckdb.DuckDBPyConnection = field(repr=False)
     rows: str = _ROWS
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    pairs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def table(self) -> str:
@@ -260,7 +262,7 @@ def open_file(
     listed = connection.execute("SELECT name, type FROM pragma_table_info($rows)", {"rows": rows}).fetchall()
     columns = tuple(Column(name, kind, nullable=True) for name, kind in listed)
     is_typed = reader != "read_csv"
-    return Input(str(path), "main", table_name(path), columns, call, is_typed, connection, rows, csv.missing)
+    return Input(str(path), "main", table_name(path), columns, call, is_typed, connection, rows, csv.missing, csv.pairs)
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, path: Path, nullstr: Sequence[str]) -> CsvFile:

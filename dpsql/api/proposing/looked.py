@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dpsql.api.proposing import codes, names, public
 from dpsql.api.proposing.context import Context
-from dpsql.api.proposing.csv_types import MISSING
+from dpsql.api.proposing.csv_types import MISSING, pair_of
 from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.looked_dates import dates
 from dpsql.api.proposing.looked_parts import LEAST, disclosed, keyed, left_out
@@ -68,6 +68,8 @@ def _things(column: Column, seen: Profile) -> Proposal | None:
 def _texts(column: Column, seen: Profile, context: Context) -> Proposal:
     if column.type == "UUID":
         return public.propose(column, context)
+    if (pair := pair_of(seen.values) if seen.is_whole else None) is not None:
+        return public.words_of_flag(column, pair, Ground.LOOKED)
     other = as_something_else(column, seen, context)
     if other is not None:
         return other

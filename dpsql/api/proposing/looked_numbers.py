@@ -18,6 +18,8 @@ from dpsql.api.proposing import names, public
 from dpsql.api.proposing.context import DEVIATIONS, Context
 from dpsql.api.proposing.edges import round_edges, with_even_bins
 from dpsql.api.proposing.looked_parts import LEAST, keyed
+from dpsql.api.proposing.missing_numbers import MissingCodes, is_finite, missing_numbers
+from dpsql.api.proposing.natural import Limits, bounds_of
 from dpsql.api.proposing.profile import MOST_VALUES, Profile
 from dpsql.api.proposing.proposal import KEPT, MOST_CELLS, Ground, Proposal, ladder
 from dpsql.core.column_types import column_type
@@ -35,7 +37,6 @@ _FEWEST: Final = 4  # cells of the rows without points
 _END_POINT: Final = 0.002  # so for the smallest and the largest value, which are often codes
 _TAILS: Final = (0.01, 0.001, 0.0001)  # of the rows at each end, whose quantiles are looked at too
 _PRECISION: Final = 80  # digits, of which the widest type has 38
-_MISSING: Final = (-1, -9, -99, -999, -9999, -8, -88, -7, -77)
 _WRITTEN: Final = {
     Decimal(1): "whole numbers",
     Decimal("0.1"): "in tenths",
@@ -70,19 +71,19 @@ def numbers_in_bins(column: Column, seen: Profile, context: Context) -> Proposal
 def _numbers(column: Column, seen: Profile, context: Context) -> Proposal:
     of_type = column_type(column.type)
     finite = "isfinite(v)" if of_type.is_float else "v IS NOT NULL"
-    missing = _missing(seen)
+    missing = missing_numbers(seen, finite)
     if missing:
         finite += f" AND v NOT IN ({', '.join(map(str, missing))})"
     span = seen.quantiles((0, 1), finite)
     if not span:
         return keyed(column, "it has no finite number")
     low, high = map(Decimal, span)
-    missing_codes = _MissingCodes(column, missing)
+    missing_codes = MissingCodes(column, missing)
     rows = _Rows(column, seen, finite, low, high, tuple(missing), context.rows_of_cell)
     named = names.number_of(column.name, whole=of_type.scale == 0)
-    if named is not None and named.sure and not missing and _covers(named.how, low, high):
+    if named is not None and named.sure and _covers(named.how, low, high):
         if named.is_calendar:
-            return public.known_by_name(column, named)
+            return _of_calendar(column, named, missing_codes, low, high)
         lower, upper = (Decimal(str(named.how[bound])) for bound in ("lower", "upper"))
         within = replace(rows, low=lower, high=upper)
         why = f"{named.because}; cells where the rows are: "
@@ -153,15 +154,31 @@ class _Rows:
         shares = Counter(values)
         mean = sum(values, Decimal(0)) / len(values)
         spread = sum((abs(value - mean) for value in values), Decimal(0)) / len(values)
-        least = Decimal(self.of_cell * len(values)) / self.seen.filled
+        least = Decimal(self.of_cell * len(values)) / self.filled
         steps = map(Decimal, range(int(self.low), int(self.high) + 1))
         squares = sum(((step - mean) ** 2 for step in steps if shares[step] < least), Decimal(0))
-        return self.of_cell / DEVIATIONS * float(squares.sqrt()) <= _MOVED * float(spread) * self.seen.filled
+        return self.of_cell / DEVIATIONS * float(squares.sqrt()) <= _MOVED * float(spread) * self.filled
+
+    def limits(self, finest: Decimal) -> Limits:
+        """Where edges end; `finest` is a small difference of two values."""
+        of_type = column_type(self.column.type)
+        tick = Decimal(0) if of_type.is_float else Decimal(1).scaleb(-(of_type.scale or 0))
+        step = self.unit or (Decimal(1) if of_type.scale == 0 else None)
+        whole = of_type.scale == 0
+        return Limits(
+            bounds_of(self.column.name, self.low, self.high, whole=whole), tick, self.low, self.high, step, finest
+        )
+
+    @cached_property
+    def filled(self) -> int:
+        """Rows with a number that stands for no missing value."""
+        rows = dict(self.frequent)
+        return self.seen.filled - sum(rows.get(code, 0) for code in self.missing)
 
     @cached_property
     def frequent(self) -> list[tuple[Decimal, int]]:
         """The most frequent finite numbers, with their rows."""
-        return [(Decimal(text), n) for text, n in self.seen.top if _is_finite(text)]
+        return [(Decimal(text), n) for text, n in self.seen.top if is_finite(text)]
 
     def grid(self, without: tuple[Decimal, ...]) -> dict[float, Decimal]:
         """The values below which parts of the rows are, asked for once; without rows of some values."""
@@ -173,40 +190,16 @@ class _Rows:
         return self.grids[without]
 
 
-@dataclass(frozen=True)
-class _MissingCodes:
-    """Numbers that stand for a missing value, and how a proposal says so."""
-
-    column: Column
-    codes: Sequence[Decimal]
-
-    def proposal(self, how: Mapping[str, Any], because: str) -> Proposal:
-        """A proposal with these arguments."""
-        values = tuple(map(str, how.get("values", ())))
-        if column_type(self.column.type).scale == 0 and "bins" in how and how["bins"] == _count(how):
-            values = tuple(map(str, range(how["lower"], how["upper"] + 1)))
-        if self.codes:
-            how = {**how, "nulls_as": [str(int(code)) for code in self.codes]}
-            because += f"; {', '.join(how['nulls_as'])} means that it is missing"
-        return Proposal(self.column.name, self.column.type, Ground.LOOKED, because, how, codes=values)
-
-
-def _count(how: Mapping[str, Any]) -> int:
-    """How many whole numbers are between bounds."""
-    return int(how["upper"] - how["lower"] + 1)
-
-
-def _missing(seen: Profile) -> list[Decimal]:
-    """Negative codes of a column whose other values are not negative."""
-    of_type = column_type(seen.type)
-    if of_type.is_float or not of_type.is_number:
-        return []
-    values = {Decimal(text): n for text, n in seen.top}
-    codes = [Decimal(code) for code in _MISSING if values.get(Decimal(code), 0) >= LEAST]
-    if not codes or len(values) == len(codes):
-        return []
-    others = seen.quantiles((0,), f"v NOT IN ({', '.join(map(str, codes))})")
-    return codes if others and Decimal(others[0]) >= 0 else []
+def _of_calendar(
+    column: Column, named: names.NameMeaning, codes: MissingCodes, low: Decimal, high: Decimal
+) -> Proposal:
+    """What everybody knows of a part of the calendar; weekdays as the rows count them, from 0 or from 1."""
+    bounds = bounds_of(column.name, low, high, whole=True)
+    lower, upper = (named.how["lower"], named.how["upper"]) if bounds is None else map(int, bounds)
+    how = {"lower": lower, "upper": upper}
+    if how == named.how and not codes.codes:
+        return public.known_by_name(column, named)
+    return ladder(lambda most: codes.proposal(public.of_equal_width(column, how, most), named.because))
 
 
 def _covers(how: Mapping[str, Any], low: Decimal, high: Decimal) -> bool:
@@ -230,15 +223,14 @@ def _steps(low: int, high: int) -> tuple[dict[str, Any], str]:
 
 def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], str]:
     """Edges at quantiles, and points, in about so many cells; and why."""
-    column, seen = rows.column, rows.seen
-    points = _points(rows, most)
+    column, points = rows.column, _points(rows, most)
     step = rows.unit or _step(column, rows.low, rows.high)
     finest = most == MOST_CELLS[0]
-    others = max(1, seen.filled - sum(n for value, n in rows.frequent if value in points))
-    count = max(min(_FEWEST, most), min(most, (others if finest else seen.filled) // rows.of_cell))
+    others = max(1, rows.filled - sum(n for value, n in rows.frequent if value in points))
+    count = max(min(_FEWEST, most), min(most, (others if finest else rows.filled) // rows.of_cell))
     grid = rows.grid(tuple(points) if finest else ())
     parts = sorted({round(part * _GRID / count) / _GRID for part in range(count + 1)})
-    least = max(LEAST, min(rows.of_cell, others // _FEWEST)) / (others if finest else max(1, seen.filled))
+    least = max(LEAST, min(rows.of_cell, others // _FEWEST)) / (others if finest else max(1, rows.filled))
     quantiles = [grid[part] for part in with_even_bins(grid, parts, least)] if grid else []
     if quantiles and quantiles[-1] < rows.high:  # bounds by name: no row is between its largest value and these
         quantiles[-1] += step
@@ -247,6 +239,7 @@ def _bins(rows: _Rows, most: int, because: str = "") -> tuple[dict[str, Any], st
     edges = _inside(column, edges, step, rows.low, rows.high)
     if rows.unit is not None:  # between a point and the next number there is none
         edges = [edge for edge in edges if edge in (*points, edges[-1]) or edge - step not in points]
+    edges, points = rows.limits(step).held(edges, points)
     if edges[-1] <= rows.high and not column_type(column.type).is_float:  # it is the type's largest: no edge is above
         bounds = {"lower": _plain(rows.low, column), "upper": _plain(rows.high, column), "bins": most}
         return bounds, f"{most} bins of equal width"
@@ -268,7 +261,7 @@ def _points(rows: _Rows, most: int) -> list[Decimal]:
     """
     usual = median([n for _, n in rows.frequent]) if rows.frequent else 0
     finest = most == MOST_CELLS[0]
-    filled, ends = rows.seen.filled, (rows.low, rows.high)
+    filled, ends = rows.filled, (rows.low, rows.high)
     least = (_POINT if finest else 1 / most) * filled
 
     def frequent_from(least: float) -> list[Decimal]:
@@ -324,7 +317,3 @@ def _plain(value: Decimal, column: Column) -> Any:
     if of_type.is_float:
         return float(value)
     return int(value) if of_type.scale == 0 else value.quantize(Decimal(1).scaleb(-(of_type.scale or 0)))
-
-
-def _is_finite(text: str) -> bool:
-    return text.lower().lstrip("-") not in ("nan", "inf", "infinity")

@@ -79,11 +79,11 @@ def order_facts(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
 
 
 def _ordered(proposal: Proposal) -> _Ordered | None:
-    """A column that is kept as it is stored; None for others."""
+    """A column that is kept as it is stored, but for codes that mean a missing value; None for others."""
     how = proposal.how
-    if how is None or proposal.is_excluded or {"read_as", "nulls_as", "computed_as", "discover", "ids"} & {*how}:
+    if how is None or proposal.is_excluded or {"read_as", "computed_as", "discover", "ids"} & {*how}:
         return None
-    of_type, sql = column_type(proposal.type), proposal.sql
+    of_type, sql = column_type(proposal.type), proposal.filled_sql
     if of_type.is_number:
         return _Ordered(proposal, "number", f"CAST({sql} AS DOUBLE)")
     if proposal.type in ("TIME", "TIME_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS"):
@@ -126,7 +126,7 @@ def _holding(
     if not pairs:
         return [], set()
     used = sorted({place for pair in pairs for place in pair})
-    values = {f"c{place}": columns[place].proposal.sql for place in used}
+    values = {f"c{place}": columns[place].proposal.filled_sql for place in used}
     broken = [
         f"count(*) FILTER (WHERE NOT ({_compared(f'c{low}', f'c{high}', columns[low], columns[high])}))"
         for low, high in pairs

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from dpsql.core.names import quote
+from dpsql.engines.duckdb.calls import literal
 
 MOST_CELLS: Final = (24, 16, 12, 8, 6, 4)
 """About how many cells a column of numbers gets, from fine to coarse. At first few whole numbers have one each."""
@@ -63,6 +64,15 @@ class Proposal:
     def sql(self) -> str:
         """Of the column's values in the rows that are looked at, as the script loads them."""
         return self.load or quote(self.column)
+
+    @property
+    def filled_sql(self) -> str:
+        """The same, with NULL for what stands for a missing value."""
+        codes = (self.how or {}).get("nulls_as")
+        if not codes:
+            return self.sql
+        listed = ", ".join(literal(code) for code in codes)
+        return f"CASE WHEN {self.sql} NOT IN ({listed}) THEN {self.sql} END"
 
     @property
     def is_excluded(self) -> bool:

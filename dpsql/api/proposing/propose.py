@@ -76,6 +76,7 @@ def propose(
             source.is_file and not source.is_typed,
             source.missing,
             delta,
+            source.pairs,
         )
         proposals = [(look(c, context, source) if owner_looks else public.propose(c, context)) for c in source.columns]
         proposals = with_computed(source, context, proposals) if owner_looks else proposals
@@ -84,8 +85,7 @@ def propose(
         if unit is not None and max_rows is None:
             max_rows = _UNIT_ROWS  # never off the rows: everything that is released depends on it
         protection = _protection(source, epsilon, delta, owned, max_rows)
-        names = {fold(column.name) for column in source.columns}
-        unknown = [name for name in codebook_words if fold(name) not in names]
+        unknown = [n for n in codebook_words if fold(n) not in {fold(column.name) for column in source.columns}]
         trial = tried(source, context, protection, proposals, rows, looks=owner_looks)
         return write(source, context, protection, trial, looked=owner_looks, unknown=unknown)
 

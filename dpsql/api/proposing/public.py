@@ -5,7 +5,7 @@ Nothing here reads a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dpsql.api.proposing import codes, names
@@ -68,15 +68,24 @@ def known_by_name(column: Column, meaning: NameMeaning) -> Proposal:
     how = dict(meaning.how)
     if "lower" in how:
         return ladder(
-            lambda most: Proposal(column.name, shown, ground, meaning.because, _of_equal_width(column, how, most))
+            lambda most: Proposal(column.name, shown, ground, meaning.because, of_equal_width(column, how, most))
         )
     if how.get("exclude"):
         how |= {"fake": meaning.fake} if meaning.fake else {"ids": True} if names.key_like(column.name) else {}
     return Proposal(column.name, shown, ground, meaning.because, how)
 
 
-def _of_equal_width(column: Column, how: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """The same bounds in at most so many cells; of few whole numbers each keeps its own."""
+def of_equal_width(column: Column, how: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """The same bounds in at most so many cells; of few whole numbers each keeps its own.
+
+    Args:
+        column: of numbers.
+        how: its bounds, and as `bins` the most cells that suit them.
+        most: cells.
+
+    >>> of_equal_width(Column("age", "INTEGER", nullable=True), {"lower": 0, "upper": 119, "bins": 24}, 6)
+    {'lower': 0, 'upper': 119, 'bins': 6}
+    """
     if column_type(column.type).scale != 0:
         return {**how, "bins": min(most, how["bins"])}
     count = how["upper"] - how["lower"] + 1
@@ -135,6 +144,8 @@ def _date(column: Column, context: Context) -> Proposal:
 def _text(column: Column, context: Context) -> Proposal:
     if column.type == "UUID":
         return known_by_name(column, NameMeaning({"exclude": True}, "a key says whose row it is"))
+    if (pair := context.pairs.get(column.name)) is not None:
+        return words_of_flag(column, pair, Ground.CONFIRM)
     meaning = names.left_out(column.name) or names.text_of(column.name)
     if meaning is not None:
         return known_by_name(column, meaning)
@@ -158,6 +169,21 @@ def _text(column: Column, context: Context) -> Proposal:
         )
         return _question(column, context, why, (*options, _discovery(column, context)), discovered=True)
     return _question(column, context, _STRANGE, (*options, _discovery(column, context)), discovered=True)
+
+
+def words_of_flag(column: Column, pair: Sequence[str], ground: Ground) -> Proposal:
+    """What is proposed for a column of yes and no: both words, as the file writes them.
+
+    Args:
+        column: of texts.
+        pair: the words.
+        ground: why it may be proposed.
+
+    >>> words_of_flag(Column("paid", "VARCHAR", nullable=True), ("N", "Y"), Ground.CONFIRM).how
+    {'values': ['N', 'Y']}
+    """
+    why = f"all of its texts are {pair[0]} and {pair[1]}, and stay so, where BOOLEAN would make them false and true"
+    return Proposal(column.name, column.type, ground, why, {"values": [*pair]}, codes=tuple(pair))
 
 
 def _discovery(column: Column, context: Context) -> str:

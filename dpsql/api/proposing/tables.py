@@ -119,6 +119,7 @@ def _context(source: Input, epsilon: float) -> Context:
         epsilon=epsilon,
         is_csv=source.is_file and not source.is_typed,
         missing=source.missing,
+        pairs=source.pairs,
     )
 
 

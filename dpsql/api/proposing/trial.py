@@ -5,13 +5,16 @@ What a statement would be refused for depends on its words and on types, never o
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from dpsql.api.database import Database, connect
 from dpsql.api.proposing.calendar_facts import calendar_facts
+from dpsql.api.proposing.coarsened import coarse_facts
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.facts import Fact, find_facts
 from dpsql.api.proposing.forecast import Forecast, with_forecast
@@ -21,6 +24,12 @@ from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import kind_of
 from dpsql.core.names import quote
 from dpsql.errors import DpsqlError
+
+_PAIR: Final = 2
+_MOST_FACTS: Final = 8
+_MANY: Final = 60
+_MOST_TUPLES: Final = 5_000
+"""Of values that facts which share columns span: a script that states more of them runs for minutes."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +70,47 @@ def tried(
 
 def facts_of(source: Input, proposals: Sequence[Proposal], *, looks: bool) -> list[Fact]:
     """Facts about several columns: those that everybody knows, and those that the rows suggest if they may be read."""
-    suggested = [*find_facts(source, proposals), *order_facts(source, proposals)] if looks else []
-    return [*calendar_facts(proposals), *suggested]
+    public = calendar_facts(proposals)
+    if not looks:
+        return public
+    pairs = find_facts(source, proposals)
+    decided = {fact.columns for fact in pairs if not fact.is_question}
+    coarse = [fact for fact in coarse_facts(source, proposals) if fact.columns not in decided]
+    coarse = _with_room(coarse, [*decided], {p.column: _cells(p) for p in proposals})
+    together = _together([fact.columns for fact in coarse if len(fact.columns) == _PAIR])
+    pairs = [fact for fact in pairs if not (fact.is_question and any(fact.columns <= group for group in together))]
+    return [*public, *coarse, *pairs, *order_facts(source, proposals)]
+
+
+def _with_room(facts: Sequence[Fact], groups: list[frozenset[str]], cells: Mapping[str, int]) -> list[Fact]:
+    """The facts, but those whose columns would have too many tuples of values together with the facts before."""
+    kept: list[Fact] = []
+    for fact in facts[:_MOST_FACTS]:
+        joined = _together([*groups, fact.columns])
+        if all(
+            math.prod(cells[column] for column in group) <= _MOST_TUPLES for group in joined if fact.columns <= group
+        ):
+            kept.append(fact)
+            groups = joined
+    return kept
+
+
+def _cells(proposal: Proposal) -> int:
+    """How many cells a column has, about, with that of NULL."""
+    how = proposal.how or {}
+    if "edges" in how:
+        return len(how["edges"]) + 2 * len(how.get("points", ()))
+    bins = how.get("bins") or (how["upper"] - how["lower"] + 1 if isinstance(how.get("lower"), int) else _MANY)
+    return len(how["values"]) + 1 if "values" in how else 3 if proposal.type == "BOOLEAN" else int(bins) + 1
+
+
+def _together(pairs: Sequence[frozenset[str]]) -> list[frozenset[str]]:
+    """Columns that one of them decides: which of their values never occur together follows from that."""
+    groups: list[frozenset[str]] = []
+    for pair in pairs:
+        joined = frozenset[str]().union(pair, *(group for group in groups if group & pair))
+        groups = [*(group for group in groups if not group & pair), joined]
+    return groups
 
 
 @contextmanager
