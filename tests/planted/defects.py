@@ -382,6 +382,9 @@ DEFECTS = (
     # cells by forecast
     Defect("init takes fine cells whatever is predicted", "dpsql/api/proposing/forecast.py", "    while scenarios[fine].share < _HALF and level != fine:", "    while level < 0:", ("tests/api/test_init.py",)),
     Defect("a forecast is of other cells than the script's", "dpsql/api/proposing/forecast.py", "    planner.declare(level)\n    preferred", "    level = min(level + 1, 5)\n    preferred", ("tests/api/test_init.py",)),
+    Defect("a column that one row denies is decided by another", "dpsql/api/proposing/coarsened.py", "if same is False or filled not in (0, count) or (", "if filled not in (0, count) or (", ("tests/api/test_init_coarsened.py",)),
+    Defect("edges pass the bound of a kind", "dpsql/api/proposing/natural.py", "            edge = min(edge, self.bounds[1] + self.tick)\n", "            pass\n", ("tests/api/test_init_bounds.py",)),
+    Defect("codes for missing values of floats are numbers", "dpsql/api/proposing/missing_numbers.py", "if not column_type(seen.type).is_number:", "if not column_type(seen.type).is_number or column_type(seen.type).is_float:", ("tests/api/test_init_bounds.py",)),
     Defect("cells of ages are where nobody is", "dpsql/api/proposing/looked_numbers.py", "quantiles[-1] += step", "pass", ("tests/api/test_init.py",)),
     # what is free takes a part of the processes, and one limit of time
     Defect("one user's free calls take all processes", "dpsql/service/keeper.py", "_FREE_CALLS = 2\n", "_FREE_CALLS = 20\n", ("tests/service/test_shares.py",)),
