@@ -2,8 +2,7 @@ r"""Noisy 1-way marginals, denoised: what is known of one column from its own no
 
     p1_a = Π_simplex(½·(E[x | y] + H(y)) / N)
 
-of the noisy counts y of a column, by all whole marginals that hold it, of standard deviation σ, and two estimates of
-the counts x:
+of the noisy counts y of a column, of standard deviation σ, and two estimates of the counts x:
 
     E[x | y]   the posterior mean under the prior of the counts below 8σ that makes y most likely (nonparametric maximum
                likelihood, Kiefer and Wolfowitz 1956, on a grid, by EM); larger counts stay. It moves small counts to
@@ -14,7 +13,13 @@ the counts x:
                set apart from the bins, is nobody's neighbour: what is on either side of it is denoised by itself.
 
 The ends of an ordered column have tails that fall evenly (`dpsql.fitting.relaxed.tails`), where nobody sees rows in
-single bins. Columns of less than four values stay as they are. It looks at noisy counts only, so it costs no privacy.
+single bins. Columns of less than four values stay as they are.
+
+In linked tables y is by all whole marginals that hold the column: the error of joins of players at ε = 0.1 falls from
+.77 to .64. A single table's own counts are better: with those of pairs the mean L1 of Adult at ε = 0.1 is .406 in place
+of .374, on the same noise.
+
+It looks at noisy counts only, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.flat_names import child_of
 from dpsql.fitting.relaxed.pooled_pairs import columns_of
 from dpsql.fitting.relaxed.table import simplex_projection
 from dpsql.fitting.relaxed.tails import FEWEST, NoisyBins, tails
@@ -49,9 +55,12 @@ def denoised(domain: Domain, measured: Sequence[Target], total: float) -> list[T
         measured: noisy marginals, whole or in part; those of one column that are whole are denoised.
         total: N, rows.
     """
-    columns = columns_of(measured)
+    is_linked = any(map(child_of, domain.names))
+    columns = columns_of(measured) if is_linked else {}
     return [
-        replace(target, values=total * _column(columns[target.clique], domain.by_name[target.clique[0]], total))
+        replace(
+            target, values=total * _column(columns.get(target.clique, target), domain.by_name[target.clique[0]], total)
+        )
         if len(target.clique) == 1 and target.cells is None and target.variance > 0
         else target
         for target in measured
