@@ -61,6 +61,7 @@ class Published:
         audience: another text when others are shown it.
         schema: of a linked release; empty of others.
         keys: of a table of a linked release.
+        required: its columns that are NOT NULL in the table that it stands for.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Published:
     audience: str
     schema: str = ""
     keys: tuple[Key, ...] = ()
+    required: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,8 @@ class Analyst:
         words = table.comment, entry.guarantee, entry.mechanism, version, audience
         if entry.linked is None:
             return Published(name, columns, entry.rows or 0, *words)
-        return Published(name, columns, entry.tables[place].rows, *words, schema=table.name, keys=keys_of(entry, place))
+        own, keys = entry.tables[place], keys_of(entry, place)
+        return Published(name, columns, own.rows, *words, schema=table.name, keys=keys, required=own.required)
 
     def read(self, name: str, shape: Shape | None = None) -> pa.RecordBatchReader:
         """The rows of a released table that the user is shown.

@@ -3,6 +3,7 @@
     day >= patients.birth              of a visit and the patient above it
     age < head.age                     of each person of a household but its head, and that head
     spouse.age - head.age < income     of a spouse, the head of the same household, and the household
+    (spouse IS NOT NULL) = married     of a household, and whether it has a row with that role
 
 The row that is drawn last is the subject: the rule is a condition on it, given the others. A row above is drawn before
 those below it; of the rows below one row those with a role come first, in the order of the link.
@@ -48,6 +49,7 @@ class LinkRule:
         subject: the row that is drawn last. Without a role it is each row of its table that has none of those named.
         given: the others, of which the rule holds where one of a role is not there.
         apart: roles of the subject's table of whose rows it does not speak, for `drawn_last` says the rule of them.
+        present: roles of rows right below the subject, of which it asks whether they are there; no row is given then.
     """
 
     table: str
@@ -55,6 +57,7 @@ class LinkRule:
     subject: Part
     given: tuple[Part, ...]
     apart: tuple[Role, ...] = ()
+    present: tuple[Part, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -64,7 +67,8 @@ class LinkRule:
     @property
     def named(self) -> tuple[str, ...]:
         """The columns that it names, as it calls them."""
-        return tuple(f"{p.name}.{name}" if p.name != OWN else name for p in self.parts for name in p.columns)
+        columns = [f"{p.name}.{name}" if p.name != OWN else name for p in self.parts for name in p.columns]
+        return (*columns, *(part.name for part in self.present))
 
     def speaks_of(self, role: Role | None) -> bool:
         """Whether rows of the subject's table that have a role, or none, must obey it."""

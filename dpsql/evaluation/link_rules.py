@@ -58,15 +58,14 @@ def parse_rule(tree: Tree, sources: Mapping[str, Source], table: str, predicate:
     """
     own, rows = sources[table], _rows_named(tree, sources, table)
     columns: dict[str, list[str]] = {}
+    present: list[Part] = []
     for column in row_expression(predicate, "predicate", _EXAMPLE).find_all(exp.Column):
         if column.args.get("db"):
             raise InvalidArgument(f"predicate: say {column.sql('duckdb')} by the name of its table or role alone")
         name = OWN if fold(column.table) in ("", fold(own.name)) else fold(column.table)
-        if name == OWN and fold(column.name) in rows and not _has(own, column.name):
-            raise InvalidArgument(
-                f"predicate: {column.name!r} is a row and has no value: name a column of it, as in {column.name}.…; "
-                "a rule holds of itself where that row is not there"
-            )
+        if name == OWN and is_row(tree, sources, table, column):
+            present.append(_asked_for(tree, table, column, rows[fold(column.name)]))
+            continue
         if name != OWN:
             _check_row(tree, sources, table, column.table, rows)
         part = Part(OWN, table, None, ()) if name == OWN else rows[name]
@@ -83,7 +82,48 @@ def parse_rule(tree: Tree, sources: Mapping[str, Source], table: str, predicate:
         for name, part in {OWN: Part(OWN, table, None, ()), **rows}.items()
         if name in columns
     ]
+    if present:
+        return _of_presence(own, predicate.strip(), parts, present)
     return _ordered(tree, table, predicate.strip(), parts)
+
+
+def is_row(tree: Tree, sources: Mapping[str, Source], table: str, column: exp.Column) -> bool:
+    """Whether what stands for a column in a predicate is a row that has a role, or one above."""
+    is_named = fold(column.name) in _rows_named(tree, sources, table)
+    return not column.table and is_named and not _has(sources[table], column.name)
+
+
+def _asked_for(tree: Tree, table: str, column: exp.Column, part: Part) -> Part:
+    """The row of which a rule asks whether it is there.
+
+    Raises:
+        InvalidArgument: it asks for a value, or of a row that every row has, or that lies elsewhere.
+    """
+    if not isinstance(column.parent, exp.Is) or not isinstance(column.parent.expression, exp.Null):
+        raise InvalidArgument(
+            f"predicate: {column.name!r} is a row and has no value: name a column of it, as in {column.name}.…; "
+            "a rule holds of itself where that row is not there"
+        )
+    if part.role is None or part.role.always:
+        raise InvalidArgument(
+            f"predicate: each row has its {column.name!r}, so leave {column.parent.sql('duckdb')} out"
+        )
+    if tree.link_of[part.table].parent != table:
+        raise InvalidArgument(
+            f"predicate: whether {column.name!r} is there is known of the row above it alone: state the rule of "
+            f"{tree.link_of[part.table].parent!r}"
+        )
+    return part
+
+
+def _of_presence(own: Source, predicate: str, parts: Sequence[Part], present: Sequence[Part]) -> LinkRule:
+    """The rule that asks whether rows are there."""
+    if [part.name for part in parts] != [OWN]:
+        raise InvalidArgument(
+            f"predicate: a rule that asks whether {present[0].name!r} is there names columns of {own.name!r} beside "
+            "it, and of no other row: state two rules"
+        )
+    return LinkRule(own.key, predicate, parts[0], (), present=tuple(dict.fromkeys(present)))
 
 
 def parse_rules(tree: Tree, sources: Mapping[str, Source], table: str, predicate: str) -> list[LinkRule]:

@@ -66,7 +66,7 @@ def role_codes(source: Source, domain: Domain, link: Link) -> dict[Role, Allowed
     """
     if not link.roles:
         return {}
-    codes_by_role = {role: _role_codes(source, domain, role) for role in link.roles}
+    codes_by_role = {role: role_codes_of(source, domain, role) for role in link.roles}
     _check_apart(source, domain, link)
     return codes_by_role
 
@@ -130,8 +130,12 @@ def _constraint(source: Source, role: Role, *, has: bool) -> Constraint:
 
 
 @lru_cache(maxsize=32)  # a release asks several times, see `dpsql.evaluation.constraints`
-def _role_codes(source: Source, domain: Domain, role: Role) -> Allowed:
-    """The codes of a role; arrays are for reading only."""
+def role_codes_of(source: Source, domain: Domain, role: Role) -> Allowed:
+    """The codes of a role; arrays are for reading only.
+
+    Raises:
+        InvalidArgument: see `role_codes`.
+    """
     attributes = _attributes(source, domain, role)
     fine = [finest_of(attribute, PERIODS[0]) for attribute in attributes]
     for attribute in fine:

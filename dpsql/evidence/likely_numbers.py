@@ -1,16 +1,19 @@
 r"""The largest numbers of children that are drawn: those that noisy counts show, and as many more as have the rows.
 
-    N_c = rows with number c of children,   of weight W = Σ_S w_S (`rows_by_code`)
-    N_kl = Σ_{k ≤ c < l} N_c,   of standard deviation √((l − k)/W)
+    N_c = rows with number c of children,   of variance v = 1/Σ_S w_S (`rows_by_code`)
+          moved by (T − Σ N_c)·v/(K·v + v_T),   T all rows, of variance v_T, by marginals without the column; K codes
+    N_kl = Σ_{k ≤ c < l} N_c,   of variance m·v − (m·v)²/(K·v + v_T),   m = l − k
 
-Numbers up to the last k with some N_kl ≥ 4·√(…) are likely, for l − k a power of two; and 0 is. A few units that noise
-puts into the bin of 50 to 100 children would have more children than all others together. Noise makes a number likely
-in about one of a thousand cases.
+Numbers up to the last k with some N_kl of four standard deviations are likely, for l − k a power of two and for l the
+last code; and 0 is. T tells how many rows have children at all, even where noise hides each number of them. A few units
+that noise puts into the bin of 50 to 100 children would have more children than all others together. Noise makes a
+number likely in about one of a thousand cases.
 
 Where noise is large it hides numbers that many rows have, and most children are theirs. How many there are is taken
 from a tail that falls evenly, fitted to the likely bins c from f on and to all above (least squares; one variance)
 
-    N_c ≈ A·Σ_{n in bin c} e^{−bn},   b ≥ 1/(1 + the largest likely n);      n̂ = mean of n over likely N_c and the tail
+    N_c ≈ A·Σ_{n in bin c} e^{−bn},   b ≥ 1/max(1 + the largest likely n, mean of n − f above f)
+    n̂ = mean of n over likely N_c and the tail
 
 f is the fullest bin above 0 for its width, or the third likely one from above if that is later. The bound on b keeps
 noise in wide bins from being a tail. Of the numbers above the likely ones so many are let in that the mean of n, as it
@@ -23,7 +26,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +65,7 @@ def likely_numbers(
     parts = []
     for name in names:
         attribute = domain.by_name[name]
-        by_code = RowsByCode.of(name, whole)
+        by_code = _Numbers.of(name, whole)
         seen = attribute.regular - 1 if by_code is None else _last(attribute, by_code)
         last = max(seen, sum(int(tick) <= always for tick in attribute.ticks[:-1]) - 1)
         if by_code is not None and drawn is not None:
@@ -74,13 +78,48 @@ def likely_numbers(
     return parts
 
 
-def _last(attribute: Attribute, by_code: RowsByCode) -> int:
+@dataclass(frozen=True)
+class _Numbers:
+    """N_c of a column.
+
+    Attributes:
+        rows: of each code.
+        variance: v.
+        of_all: K·v + v_T; infinite where nothing beside the column tells T.
+    """
+
+    rows: Floats
+    variance: float
+    of_all: float
+
+    @staticmethod
+    def of(name: str, whole: Sequence[Measurement]) -> _Numbers | None:
+        """Those of a column; None where no whole marginal holds it."""
+        by_code = RowsByCode.of(name, whole)
+        if by_code is None:
+            return None
+        variance, beside = 1 / by_code.weight, [m for m in whole if m.cells is None and name not in m.clique]
+        shares = [1 / (float(m.variance) * len(m.values)) for m in beside]
+        if not shares:
+            return _Numbers(by_code.rows, variance, math.inf)
+        total = sum(share * float(m.values.sum()) for share, m in zip(shares, beside, strict=True)) / sum(shares)
+        of_all = len(by_code.rows) * variance + 1 / sum(shares)
+        return _Numbers(by_code.rows + (total - by_code.rows.sum()) * variance / of_all, variance, of_all)
+
+    def noise(self, width: int | npt.NDArray[np.int64]) -> Any:
+        """The standard deviation of N_kl of so many codes."""
+        own = width * self.variance
+        return np.sqrt(np.maximum(own - own**2 / self.of_all, 0))
+
+
+def _last(attribute: Attribute, by_code: _Numbers) -> int:
     """The last likely code."""
     whole, last = np.concatenate([[0.0], np.cumsum(by_code.rows[: attribute.regular])]), 0
     for width in (2**power for power in range(attribute.regular.bit_length())):
         windows = whole[width:] - whole[:-width]
-        last = max([last, *np.flatnonzero(windows >= _DEVIATIONS * math.sqrt(width / by_code.weight)).tolist()])
-    return last
+        last = max([last, *np.flatnonzero(windows >= _DEVIATIONS * by_code.noise(width)).tolist()])
+    above, number = whole[-1] - whole[1:-1], np.arange(attribute.regular - 1, 0, -1)
+    return max([last, *(1 + np.flatnonzero(above >= _DEVIATIONS * by_code.noise(number))).tolist()])
 
 
 def _with_tail(attribute: Attribute, rows: Floats, seen: int) -> Floats:
@@ -93,7 +132,9 @@ def _with_tail(attribute: Attribute, rows: Floats, seen: int) -> Floats:
     if seen < first:  # nothing but the number 0 is likely
         return tailed
     first += int(np.argmax(density[first : seen + 1]))
-    falls = np.geomspace(1 / (starts[seen + 1] - starts[0] + 1), _STEEPEST, _FALLS)[:, None]
+    middle = (starts[first:-1] + starts[first + 1 :] - 1) / 2 - starts[first]
+    longest = max(starts[seen + 1] - starts[0] + 1, middle @ rows[first:] / max(1.0, rows[first:].sum()))
+    falls = np.geomspace(1 / min(longest, starts[-1]), _STEEPEST, _FALLS)[:, None]
     bins = np.exp(-falls * (starts[first:-1] - starts[first])) - np.exp(-falls * (starts[first + 1 :] - starts[first]))
     heights = np.maximum(0, bins @ rows[first:]) / (bins**2).sum(axis=1)
     tails = heights[:, None] * bins

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from dpsql.books.ledger.migration import migrate
 from dpsql.books.ledger.store import Books
 from dpsql.books.tables import facts
@@ -10,13 +12,15 @@ from dpsql.core.constraint import Constraint
 from dpsql.core.domain import Domain
 from dpsql.core.link_rule import LinkRule
 from dpsql.core.tree import Tree
+from dpsql.core.unit_row import UnitRow
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument, NotDeclared, UnknownName
-from dpsql.evaluation.constraints import parse_predicate
+from dpsql.evaluation.constraints import find_allowed, parse_predicate
 from dpsql.evaluation.contradictions import refuse_contradictions
 from dpsql.evaluation.link_rules import names_other_rows, parse_rule, parse_rules, tried
+from dpsql.evaluation.presence import check_presence, constraints_of, with_presence
 from dpsql.owner.constraints import constrain, tried_on
 from dpsql.owner.protect import account_of, domain_of
 
@@ -35,7 +39,8 @@ def check_fact(books: Books, source: Source, predicate: str) -> Constraint:
             stated = parse_predicate(source, predicate)
         except UnknownName:
             if tree_of(books, source.key) is not None:  # a role, or a table, in place of a column?
-                _rule(books, source, predicate)
+                rule = _rule(books, source, predicate)[0]
+                return Constraint(rule.predicate, (facts.ACROSS, *rule.named))
             raise
         tried_on(books, source, stated)
         return stated
@@ -64,11 +69,26 @@ def state_fact(cursor: Cursor, source: Source, predicate: str, *, looked: bool =
         _refuse_contradictions(books, source, stated, None)
         return (stated, *constrain(cursor, source, stated, looked=looked))
     rule, sources, domains = _rule(books, source, predicate)
-    tuples, allowed = tried(rule, sources, domains)
-    _refuse_contradictions(books, source, None, rule)
+    if rule.present:
+        tuples, allowed = _tried_with_numbers(books, source, rule, sources)
+    else:
+        tuples, allowed = tried(rule, sources, domains)
+        _refuse_contradictions(books, source, None, rule)
     migrate(books)  # an earlier dpsql would not obey it
     facts.constrain(books, source.key, stated, looked=looked)
     return Constraint(rule.predicate, rule.named), tuples, allowed
+
+
+def _tried_with_numbers(books: Books, source: Source, rule: LinkRule, sources: dict[str, Source]) -> tuple[int, int]:
+    """How many tuples a rule has that asks whether a row is there, and how many it allows beside other such facts."""
+    tree = _tree(books, source)
+    unit_row = UnitRow(tree, {table: _declared(books, origin) for table, origin in sources.items()})
+    counts = check_presence(unit_row, sources, rule)
+    before = [parse_rule(tree, sources, source.key, record.predicate) for record in facts.rules(books, source.key)]
+    beside, domain = with_presence(unit_row, source.key, source)
+    stated = [*facts.constraints(books, source.key), *constraints_of(unit_row, [*before, rule])]
+    find_allowed(beside, domain.inner, stated)
+    return counts
 
 
 def _refuse_contradictions(books: Books, source: Source, fact: Constraint | None, rule: LinkRule | None) -> None:
@@ -85,14 +105,20 @@ def _refuse_contradictions(books: Books, source: Source, fact: Constraint | None
     alone = {**before, source.key: [*before[source.key], *([fact] if fact else [])]}
     try:
         predicates = {(table, record.predicate) for table in tree.tables for record in facts.rules(books, table)}
-        old_rules = [link_rule for stated in sorted(predicates) for link_rule in parse_rules(tree, sources, *stated)]
+        old_rules = _between(tree, sources, predicates)
         predicates |= {(rule.table, rule.predicate)} if rule else set()
-        rules = [link_rule for stated in sorted(predicates) for link_rule in parse_rules(tree, sources, *stated)]
+        rules = _between(tree, sources, predicates)
         domains = {table: _declared(books, origin) for table, origin in sources.items()}
     except (InvalidArgument, UnknownName, NotDeclared):  # of another rule or column, which a release says
         return
     if rules:
         refuse_contradictions(tree, sources, domains, rules, alone, (old_rules, before))
+
+
+def _between(tree: Tree, sources: Mapping[str, Source], predicates: Iterable[tuple[str, str]]) -> list[LinkRule]:
+    """The rules that are given rows, of some tables and predicates."""
+    rules = [rule for stated in sorted(predicates) for rule in parse_rules(tree, sources, *stated)]
+    return [rule for rule in rules if not rule.present]
 
 
 def _declared(books: Books, source: Source) -> Domain:

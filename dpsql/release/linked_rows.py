@@ -22,6 +22,7 @@ from dpsql.errors import DpsqlError
 from dpsql.evaluation.computed import computed_values
 from dpsql.evaluation.constraints import settle_bins
 from dpsql.evaluation.key_values import Key, frame_of, most_numbers, values_of
+from dpsql.evaluation.presence import is_allowed
 from dpsql.evaluation.ruled_rows import DrawnTable, RuledRows, Rules
 from dpsql.evidence.ascent import orders
 from dpsql.evidence.likely_numbers import likely_numbers
@@ -31,7 +32,14 @@ from dpsql.owner.stand_ins import stand_ins
 from dpsql.release.drawing import rows_that_fit
 from dpsql.release.keys import number_keys, own_key, own_keys
 from dpsql.release.linked import Members
-from dpsql.release.members import allowed_by_role, allowed_rows, allowed_units, link_rules
+from dpsql.release.members import (
+    allowed_by_role,
+    allowed_rows,
+    allowed_units,
+    allowed_with_numbers,
+    link_rules,
+    presence_rules,
+)
 from dpsql.release.pipeline import Run
 from dpsql.release.rule_drawing import RuleDrawing
 from dpsql.release.unit_drawing import TooManyRows, draw_tables
@@ -72,8 +80,9 @@ def publish_linked(
     if units and (members.tree.root == UNITS or members.unit_row.orders):
         lenders = model.sample(_LENDERS, generator, run.progress, allowed)
     rules = {table: dict(allowed_by_role(members, run.books, table)) for table in members.tree.tables}
-    ruling = _ruling(run, members, rules, generator)
-    tables, drawn, stuck = _drawn(members, codes, lenders, generator, run.progress, rules, ruling, strict)
+    limits = {table: dict(allowed_with_numbers(members, run.books, table)) for table in members.tree.tables}
+    ruling = _ruling(run, members, rules, limits, generator)
+    tables, drawn, stuck = _drawn(members, codes, lenders, generator, run.progress, limits, ruling, strict)
     report, words = dict(report), [report.get("rows", "")]
     if drawn < len(codes):
         words.append(
@@ -90,8 +99,9 @@ def publish_linked(
     for table in members.tree.tables:
         keys[table] = _keys(members, table, tables[table], keys, generator)
         parts.append(_rows(run, members, table, tables[table], keys[table], generator))
-    if ruling is not None:
-        report["rules"] = _checked(ruling, tables)
+    checked = _checked(ruling, tables) if ruling is not None else []
+    if checked := [*checked, *_checked_presence(run, members, tables, limits)]:
+        report["rules"] = checked
     report["tables"] = [_stated(members, table, tables[table]) for table in members.tree.tables]
     return publication.store_tables(run.books, run.entry, parts, report)
 
@@ -129,14 +139,16 @@ def _drawn(
             units //= 2
 
 
-def _ruling(run: Run, members: Members, allowed: Rules, generator: np.random.Generator) -> RuleDrawing | None:
+def _ruling(
+    run: Run, members: Members, allowed: Rules, limits: Rules, generator: np.random.Generator
+) -> RuleDrawing | None:
     """What lets rows obey rules between them; None without rules."""
     rules = link_rules(members, run.books)
     if not rules:
         return None
     facts = {table: allowed_rows(members, run.books, table) for table in members.tree.tables}
     ruled = RuledRows(members.tree, members.sources, members.domains, rules, allowed, {}, generator)
-    return RuleDrawing(members.unit_row, ruled, facts, generator, run.progress)
+    return RuleDrawing(members.unit_row, ruled, facts, limits, generator, run.progress)
 
 
 def _checked(ruling: RuleDrawing, tables: Mapping[str, DrawnTable]) -> list[dict[str, Any]]:
@@ -155,6 +167,41 @@ def _checked(ruling: RuleDrawing, tables: Mapping[str, DrawnTable]) -> list[dict
         stated = (rule.table, rule.predicate)
         counted[stated] = counted.get(stated, 0) + rows
     return [{"table": table, "rule": rule, "rows": rows, "broken": 0} for (table, rule), rows in counted.items()]
+
+
+def _checked_presence(
+    run: Run, members: Members, tables: Mapping[str, DrawnTable], limits: Rules
+) -> list[dict[str, Any]]:
+    """The same of rules that ask whether rows with a role are there.
+
+    Raises:
+        DpsqlError: one does not hold, so that nothing is published.
+    """
+    stated = []
+    for table in members.tree.tables:
+        if presence := presence_rules(members, run.books, table):
+            rows, link = _with_numbers(members, tables, table), members.tree.link_of.get(table)
+            for role, parts in limits[table].items():
+                mine = tables[table].role == (-1 if link is None or role is None else link.roles.index(role))
+                for part in parts:
+                    if not is_allowed(members.unit_row.extended(table), part, rows[mine]).all():
+                        raise DpsqlError(f"rows of {table!r} do not obey {part.predicates[0]!r}: nothing is published")
+            stated += [{"table": table, "rule": rule.predicate, "rows": len(rows), "broken": 0} for rule in presence]
+    return stated
+
+
+def _with_numbers(members: Members, tables: Mapping[str, DrawnTable], table: str) -> np.ndarray[Any, Any]:
+    """Rows of a table with columns that say whether rows with a role are below, as they are there; numbers are 0."""
+    codes = tables[table].codes
+    columns = [np.asarray(codes[:, place]) for place in range(codes.shape[1])]
+    for below in members.unit_row.below(table):
+        there = np.zeros(len(codes), np.int64)
+        if below.role is not None:
+            child = tables[below.link.child]
+            assert child.up is not None
+            there[child.up[child.role == below.link.roles.index(below.role)]] = 1
+        columns.append(there)
+    return np.stack(columns, axis=1)
 
 
 def _public_number(run: Run, members: Members) -> int:

@@ -21,6 +21,7 @@ from dpsql.evaluation.constraints import find_allowed, refuse_impossible, taken_
 from dpsql.evaluation.contradictions import refuse_contradictions
 from dpsql.evaluation.key_values import check_key, check_numbers, most_numbers
 from dpsql.evaluation.link_rules import parse_rules, tried
+from dpsql.evaluation.presence import check_presence, constraints_of, with_presence
 from dpsql.evaluation.roles import allowed_of_role, refuse_impossible_roles, roles_of
 from dpsql.evidence.ascent import with_orders
 from dpsql.owner.protect import as_released, domain_of
@@ -29,7 +30,7 @@ from dpsql.privacy.account import Account
 from dpsql.release.keys import own_keys
 from dpsql.release.linked import Member, Members
 from dpsql.release.request import Request
-from dpsql.release.ruled_units import with_rules
+from dpsql.release.ruled_units import together, with_rules
 
 
 def unit_counter(members: Members, engine: Engine, books: Books, before: Callable[[], object] | None) -> TableCounter:
@@ -54,32 +55,64 @@ def allowed_by_role(members: Members, books: Books, table: str) -> list[tuple[Ro
     return [(role, allowed_of_role(member.source, member.domain, link, role, facts)) for role in (*link.roles, None)]
 
 
+def allowed_with_numbers(members: Members, books: Books, table: str) -> list[tuple[Role | None, list[Allowed]]]:
+    """The same of its columns and of those that say whether rows with a role are below it, called as those are.
+
+    Raises:
+        InvalidArgument: nothing is allowed; see `find_allowed`.
+    """
+    presence = presence_rules(members, books, table)
+    if not presence:
+        return allowed_by_role(members, books, table)
+    source, domain = with_presence(members.unit_row, table, members.of[table].source)
+    facts = [*constraints(books, table), *constraints_of(members.unit_row, presence)]
+    link = members.tree.link_of.get(table)
+    if link is None or not link.roles:
+        return [(None, find_allowed(source, domain, facts))]
+    return [(role, allowed_of_role(source, domain, link, role, facts)) for role in (*link.roles, None)]
+
+
 def allowed_units(members: Members, books: Books) -> list[Allowed]:
     """What the constraints on all tables, and rules between their rows, allow of units' rows."""
     allowed_parts: list[Allowed] = []
     for table in members.tree.tables:
-        for role, parts in allowed_by_role(members, books, table):
+        for role, parts in allowed_with_numbers(members, books, table):
             allowed_parts += members.unit_row.allowed(table, role, parts)
+    allowed_parts = together(members.unit_row.domain, allowed_parts)
     allowed_parts = with_rules(members.unit_row, allowed_parts, link_rules(members, books), members.sources)
     return with_orders(members.unit_row, allowed_parts)
 
 
 def link_rules(members: Members, books: Books) -> list[LinkRule]:
-    """The rules between rows of the tables.
+    """The rules between rows of the tables, but those of `presence_rules`.
+
+    Raises:
+        InvalidArgument: see `presence_rules`.
+    """
+    parsed = [rule for table in members.tree.tables for rule in _parsed(members, books, table)]
+    return [rule for rule in parsed if not rule.present]
+
+
+def presence_rules(members: Members, books: Books, table: str) -> list[LinkRule]:
+    """The rules of a table that ask whether rows with a role are below its rows.
 
     Raises:
         InvalidArgument: one names what is not there any longer; says how to take it back.
     """
-    sources, parsed = members.sources, []
-    for table in members.tree.tables:
-        for stated in rules(books, table):
-            try:
-                parsed += parse_rules(members.tree, sources, table, stated.predicate)
-            except (InvalidArgument, UnknownName) as error:
-                raise InvalidArgument(
-                    f"the rule {stated.predicate!r} of {table!r} is not about the tables as they are now. {error}; "
-                    f"{taken_back(sources[table], [stated.predicate])[3:]}"
-                ) from None
+    return [rule for rule in _parsed(members, books, table) if rule.present]
+
+
+def _parsed(members: Members, books: Books, table: str) -> list[LinkRule]:
+    """All rules that are stated of a table."""
+    sources, parsed = members.sources, list[LinkRule]()
+    for stated in rules(books, table):
+        try:
+            parsed += parse_rules(members.tree, sources, table, stated.predicate)
+        except (InvalidArgument, UnknownName) as error:
+            raise InvalidArgument(
+                f"the rule {stated.predicate!r} of {table!r} is not about the tables as they are now. {error}; "
+                f"{taken_back(sources[table], [stated.predicate])[3:]}"
+            ) from None
     return parsed
 
 
@@ -88,6 +121,10 @@ def _check_rules(members: Members, books: Books) -> None:
     stated = link_rules(members, books)
     for rule in stated:
         tried(rule, members.sources, members.domains)
+    for table in members.tree.tables:
+        for rule in presence_rules(members, books, table):
+            check_presence(members.unit_row, members.sources, rule)
+        allowed_with_numbers(members, books, table)
     if stated:
         facts = {table: constraints(books, table) for table in members.tree.tables}
         refuse_contradictions(members.tree, members.sources, members.domains, stated, facts)

@@ -26,7 +26,8 @@ from dpsql.core.link_rule import LinkRule
 from dpsql.core.steps import released_ticks
 from dpsql.core.unit_row import Below, UnitRow
 from dpsql.evaluation.constraints import settle_bins
-from dpsql.evaluation.ruled_rows import Codes, DrawnTable, RuledRows, Stage, Truths, stages_of
+from dpsql.evaluation.presence import is_allowed
+from dpsql.evaluation.ruled_rows import Codes, DrawnTable, RuledRows, Rules, Stage, Truths, stages_of
 from dpsql.evaluation.sandbox import one_empty_database
 from dpsql.release.lending import LEVELS_OF_OTHERS, Lenders
 from dpsql.runtime.progress import Progress
@@ -117,6 +118,7 @@ class RuleDrawing:
         unit_row: of the tree.
         ruled: the rules, and the rows drawn so far.
         facts: what is allowed of the rows of each table, whatever their role.
+        limits: of each table and role what is allowed of a row and of whether rows with a role are below it.
         generator: of the draws.
         progress: notified between steps.
     """
@@ -124,6 +126,7 @@ class RuleDrawing:
     unit_row: UnitRow
     ruled: RuledRows
     facts: Mapping[str, Sequence[Allowed]]
+    limits: Rules
     generator: np.random.Generator
     progress: Progress
 
@@ -157,7 +160,7 @@ class RuleDrawing:
 
         def good(some: Codes, part: _Demand = demand, *, declared: bool = True) -> Truths:
             self.progress.check()
-            holds = self.ruled.obeyed(part.own, some)
+            holds = self.ruled.obeyed(part.own, some) & self._is_within(drawn, stage, some)
             for other, rules in part.later:
                 left = np.flatnonzero(holds & needs[other][some])
                 holds[left] = self.ruled.able(stage, other, rules, some[left], declared=declared)
@@ -179,6 +182,15 @@ class RuleDrawing:
         if not any(self.ruled.may_be_null(other, rules) for other, rules in demand.later):
             return left
         return self._any(drawn, stage, names, left, partial(good, declared=False))  # with rows below that are NULL
+
+    def _is_within(self, drawn: Drawn, stage: Stage, at: Codes) -> Truths:
+        """Of rows of a stage, which have what is allowed of them and of whether rows with a role are below."""
+        extended = self.unit_row.extended(drawn.table)
+        columns, holds = {*self.unit_row.members[drawn.table].names}, np.ones(len(at), bool)
+        for part in self.limits[drawn.table].get(stage.role, ()):
+            if not columns.issuperset(part.clique):  # of its columns alone others see to it
+                holds &= is_allowed(extended, part, drawn.rows[at])
+        return holds
 
     def _needs(self, drawn: Drawn, stage: Stage, other: Stage) -> Truths:
         """Of all rows of the table, which have rows of a later stage."""

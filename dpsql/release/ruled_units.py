@@ -19,6 +19,7 @@ from dpsql.core.domain import Domain
 from dpsql.core.link_rule import LinkRule
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.source import Source
+from dpsql.errors import InvalidArgument
 from dpsql.evaluation.link_rules import held_tuples
 
 
@@ -47,6 +48,52 @@ def with_rules(
                 parts = [other for other in parts if other not in tied]
                 parts.append(Allowed(part.clique, part.columns, part.predicates, part.codes[mask], part.places[mask]))
     return parts
+
+
+def together(domain: Domain, allowed: Sequence[Allowed]) -> list[Allowed]:
+    """Parts that share a column as one, of the tuples that both allow, so that parts share none.
+
+    Args:
+        domain: of the columns.
+        allowed: what is allowed of some columns each.
+
+    Raises:
+        InvalidArgument: they span too many tuples.
+    """
+    parts: list[Allowed] = []
+    for part in allowed:
+        tied = [other for other in parts if not {*other.clique}.isdisjoint(part.clique)]
+        for other in tied:
+            part = _joined(domain, other, part)
+        parts = [*(other for other in parts if all(other is not joint for joint in tied)), part]
+    return parts
+
+
+def _joined(domain: Domain, first: Allowed, second: Allowed) -> Allowed:
+    """The tuples of two parts that agree where both have a column."""
+    common = [name for name in first.clique if name in second.clique]
+    keys = [part.codes[:, [part.clique.index(name) for name in common]] for part in (first, second)]
+    shape = [domain.by_name[name].size for name in common]
+    mine, theirs = (np.ravel_multi_index(tuple(key.T), shape) for key in keys)
+    numbers = np.bincount(mine, minlength=math.prod(shape))[theirs]
+    if numbers.sum() > MOST_TUPLES:
+        stated = " and ".join(map(repr, dict.fromkeys((*first.predicates, *second.predicates))))
+        raise InvalidArgument(
+            f"{stated} belong together and allow more than {MOST_TUPLES} tuples of values: state them over fewer or "
+            "coarser columns"
+        )
+    order = np.argsort(mine, kind="stable")
+    starts = np.searchsorted(mine[order], theirs)
+    right = np.repeat(np.arange(len(theirs)), numbers)
+    left = order[np.arange(len(right)) - np.repeat(np.cumsum(numbers) - numbers, numbers) + np.repeat(starts, numbers)]
+    new = [place for place, name in enumerate(second.clique) if name not in common]
+    names = (*first.clique, *(second.clique[place] for place in new))
+    clique = domain.clique(names)
+    places = [names.index(name) for name in clique]
+    codes = np.hstack([first.codes[left], second.codes[right][:, new]])[:, places]
+    inside = np.hstack([first.places[left], second.places[right][:, new]])[:, places]
+    columns = tuple(dict.fromkeys((*first.columns, *second.columns)))
+    return Allowed(clique, columns, (*first.predicates, *second.predicates), codes, inside)
 
 
 def _allowed(unit_row: UnitRow, rule: LinkRule, sources: Mapping[str, Source]) -> Allowed | None:

@@ -197,6 +197,10 @@ class Analysis:
                 raise _Unreadable(name) from None
         for column in keys.not_null(published):
             self._connection.execute(f"ALTER TABLE {table} ALTER {quote(column)} SET NOT NULL")
+        for column in published.get("required", ()):  # those of an excluded column have no values
+            held = f"SELECT bool_and({quote(column)} IS NOT NULL) FROM {table}"  # noqa: S608
+            if self._connection.execute(held).fetchone() == (True,):
+                self._connection.execute(f"ALTER TABLE {table} ALTER {quote(column)} SET NOT NULL")
         comment = str(published["comment"]).replace("'", "''")
         self._connection.execute(f"COMMENT ON TABLE {table} IS '{comment}'")
 

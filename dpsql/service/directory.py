@@ -76,6 +76,7 @@ class Published(Protocol):
         audience: another text when others are shown it.
         schema: of a table of a linked release; empty of others.
         keys: its keys, each with the attributes of `dpsql.books.releases.keys.Key`.
+        required: its columns that are NOT NULL in the table that it stands for.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Published(Protocol):
     audience: str
     schema: str
     keys: list[dict[str, Any]]
+    required: list[str]
 
     def read(self) -> Any:
         """Its rows as a `pyarrow.RecordBatchReader`, cast by `arrow.sent`."""

@@ -192,7 +192,7 @@ class Call:
         user = str(request["user"])
         role = self._role(request, sees_nothing=user == PULSE)
         published_tables = [] if user == PULSE else self.keeper.directory.published(user)
-        sent = ("name", "columns", "comment", "version", "audience", "schema", "keys")
+        sent = ("name", "columns", "comment", "version", "audience", "schema", "keys", "required")
         tables = [{key: getattr(published, key) for key in sent} for published in published_tables]
         protected = {} if user == PULSE else self.keeper.directory.askable(user)
         wire.send_json(self.connection, {"role": role, "tables": tables, "protected": protected})

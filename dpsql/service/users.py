@@ -79,6 +79,7 @@ class _Published:
     audience: str
     schema: str
     keys: list[dict[str, Any]]
+    required: list[str]
     reader: analyst.Analyst
 
     def read(self) -> Any:
@@ -135,7 +136,7 @@ class Users:
         tables: list[Published] = []
         for table in reader.published():
             comment = "; ".join(text for text in (table.comment, table.guarantee, f"made by {table.mechanism}") if text)
-            about = table.version, table.audience, table.schema, [asdict(key) for key in table.keys]
+            about = table.version, table.audience, table.schema, [asdict(key) for key in table.keys], [*table.required]
             tables.append(_Published(table.name, list(table.columns), comment, *about, reader))
         return tables
 

@@ -2,7 +2,8 @@
 
 FOLDER holds households.csv and persons.csv of the package `activitysim` (examples/production_semcog/data). Each ε is run
 without roles and with them: one head in each household (or one person in group quarters), at most one spouse. At last
-it is run with rules, too: children are younger than the head, whose age the household states.
+it is run with rules, too: children are younger than the head, whose age the household states, and there is a spouse where the
+household is one of a married couple.
 """
 
 from __future__ import annotations
@@ -41,7 +42,12 @@ POSSIBLE = """
     SELECT avg((heads = 1)::INT), max(spouses), avg((heads = 1 AND spouses = (hht = 1)::INT AND head = stated
         AND coalesce(eldest < head, true))::INT) FROM h
 """
-RULES = [("persons", "relate NOT IN (2, 3, 4) OR age < head.age"), ("households", "head.age = age_of_head")]
+RULES = [
+    ("persons", "relate NOT IN (2, 3, 4) OR age < head.age"),
+    ("households", "head.age = age_of_head"),
+    ("households", "(spouse IS NOT NULL) = (hht = 1)"),
+]
+SEXES = f"SELECT a.sex * 2 + b.sex k, count(*) v FROM {COUPLES} GROUP BY 1"
 SIZES = {"cars": 6, "income": 8, "hht": 8, "age_of_head": 12, "relate": 18, "age": 12, "sex": 2, "esr": 5}
 
 
@@ -106,7 +112,10 @@ def main() -> None:
                 seconds, both = time.process_time() - begun, ("main", schema)
                 joins = np.mean([far(db, query, both) for query in JOINS])
                 db.sql(f"USE {schema}")
-                print(f"epsilon {epsilon:g}, {words}: {shown(db)}, joins {joins:.3f}, {seconds:.1f} CPU s, {rows}")
+                print(
+                    f"epsilon {epsilon:g}, {words}: {shown(db)}, joins {joins:.3f}, "
+                    f"sex x sex of couples {far(db, SEXES, both, shares=True):.3f}, {seconds:.1f} CPU s, {rows}"
+                )
                 db.sql("USE main")
 
 

@@ -174,7 +174,11 @@ def test_rules_of_roles_and_of_tables_that_are_not_linked_are_refused(town):
     run(town, "CREATE TABLE alone (a BOOLEAN); CALL dp_protect('alone', epsilon := 1.0, delta := 1e-9)")
     refused = {
         ("alone", "a = persons.age"): "dp_link",
-        ("households", "spouse IS NOT NULL"): "name a column of it",
+        ("households", "spouse > 1"): "name a column of it",
+        ("households", "spouse IS NOT NULL"): "names columns of 'households' beside it",
+        ("households", "spouse IS NULL OR head.age > 20"): "state two rules",
+        ("households", "head IS NULL OR income = 1"): "each row has its 'head'",
+        ("persons", "spouse IS NULL OR age > 20"): "state the rule of 'households'",
         ("persons", "head.age > 20"): "no column of 'persons' itself",
     }
     for (table, rule), words in refused.items():

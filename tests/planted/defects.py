@@ -790,4 +790,11 @@ DEFECTS = (
     Defect("a key's name is not cut as PostgreSQL cuts it", "dpsql/service/keys.py", "        most[0 if most[0] > most[1] else 1] -= 1", "        most[0 if most[0] >= most[1] else 1] -= 1", ("tests/service/test_keys.py",)),
     Defect("a column without values is NOT NULL in a schema", "dpsql/books/releases/schema.py", "strict=True) if count == 0)", "strict=True) if count >= 0)", ("tests/linked/test_release.py",)),
     Defect("a linked table that came out empty does so in silence", "dpsql/release/linked_rows.py", "    words += _empty(members, tables)\n", "", ("tests/linked/test_release.py",)),
+    # whether a row with a role is there; ends of columns
+    Defect("a rule moves a column that says whether a row is there", "dpsql/release/rule_drawing.py", " & self._is_within(drawn, stage, some)", "", ("tests/linked/test_present_roles.py",)),
+    Defect("a fit does not know whether a row is there", "dpsql/release/members.py", "        for role, parts in allowed_with_numbers(members, books, table):\n", "        for role, parts in allowed_by_role(members, books, table):\n", ("tests/linked/test_present_roles.py",)),
+    Defect("parts that share a column allow what one does", "dpsql/release/ruled_units.py", "    starts = np.searchsorted(mine[order], theirs)\n", "    starts = np.zeros(len(theirs), np.int64)\n", ("tests/linked/test_present_roles.py",)),
+    Defect("noise in empty bins is rows", "dpsql/fitting/relaxed/tails.py", "    counts[last + 1 :] = bins.tail(first, last)\n", "", ("tests/fitting/relaxed/test_tails.py",)),
+    Defect("a column is told by itself alone", "dpsql/fitting/relaxed/pooled_pairs.py", "        for place, name in enumerate(target.clique):\n", "        for place, name in enumerate(target.clique[: 2 - len(target.clique)]):\n", ("tests/fitting/relaxed/test_tails.py",)),
+    Defect("users do not see which columns are NOT NULL", "dpsql/api/analyst.py", ", required=own.required)", ")", ("tests/service/test_schemas.py",)),
 )  # fmt: skip

@@ -17,13 +17,13 @@ from tests.service.test_statements import statements
 
 pytestmark = pytest.mark.medium
 TABLES = """
-    CREATE TABLE house ("town no" INTEGER, nr VARCHAR, size INTEGER, PRIMARY KEY ("town no", nr));
+    CREATE TABLE house ("town no" INTEGER, nr VARCHAR, size INTEGER NOT NULL, name VARCHAR NOT NULL, PRIMARY KEY ("town no", nr));
     CREATE TABLE "Per.sons" (pid UUID PRIMARY KEY, "town no" INTEGER, nr VARCHAR, sick BOOLEAN,
         FOREIGN KEY ("town no", nr) REFERENCES house ("town no", nr));
     CREATE TABLE "order" (pid UUID REFERENCES "Per.sons" (pid), kind INTEGER);
     CREATE TABLE deeds ("town no" INTEGER, nr VARCHAR, old BOOLEAN, PRIMARY KEY ("town no", nr),
         FOREIGN KEY ("town no", nr) REFERENCES house ("town no", nr));
-    INSERT INTO house SELECT i % 7, i::VARCHAR, i % 3 FROM range(300) r(i);
+    INSERT INTO house SELECT i % 7, i::VARCHAR, i % 3, '' FROM range(300) r(i);
     INSERT INTO "Per.sons" SELECT uuid(), "town no", nr, n = 0 FROM house, range(2) s(n);
     INSERT INTO "order" SELECT nullif(pid, (SELECT min(pid) FROM "Per.sons")), 1 FROM "Per.sons" WHERE sick;
     INSERT INTO deeds SELECT "town no", nr, size = 0 FROM house WHERE size > 0;
@@ -32,6 +32,7 @@ TABLES = """
     CALL dp_link('"order"', '"Per.sons"', most := 2);
     CALL dp_link('deeds', 'house', key := ['town no', 'nr'], most := 1);
     CALL dp_domain('house', 'size', lower := 0, upper := 2);
+    CALL dp_domain('house', 'name', exclude := true);
     CALL dp_domain('"order"', 'kind', lower := 0, upper := 2);
 """
 COUNT = 'SELECT count(*) FROM made.house JOIN made."Per.sons" USING ("town no", nr) JOIN made."order" USING (pid)'
@@ -69,6 +70,16 @@ def linked(tmp_path_factory):
 def connection(linked):
     with psycopg.connect(linked.dsn(), autocommit=True) as found:
         yield found
+
+
+def test_a_column_that_always_has_a_value_is_not_null(connection):
+    """As in the database's own schema; one that is excluded has no values, though it is NOT NULL in the table."""
+    nullable = """
+        SELECT column_name, is_nullable FROM information_schema.columns
+        WHERE table_schema = 'made' AND table_name IN ('house', 'order') ORDER BY table_name, ordinal_position"""
+    assert connection.execute(nullable).fetchall() == [
+        ("town no", "NO"), ("nr", "NO"), ("size", "NO"), ("name", "YES"), ("pid", "YES"), ("kind", "YES")
+    ]  # fmt: skip
 
 
 def ours(linked: Served, *command: str) -> subprocess.CompletedProcess[str]:

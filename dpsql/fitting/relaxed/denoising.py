@@ -12,7 +12,14 @@ of the noisy counts y of a column, of standard deviation σ, and two estimates o
                common, and where they have nothing in common its thresholds are near 0. A point, a value that the owner
                set apart from the bins, is nobody's neighbour: what is on either side of it is denoised by itself.
 
-Columns of less than four values stay as they are. It looks at noisy counts only, so it costs no privacy.
+The ends of an ordered column have tails that fall evenly (`dpsql.fitting.relaxed.tails`), where nobody sees rows in
+single bins. Columns of less than four values stay as they are.
+
+In linked tables y is by all whole marginals that hold the column: the error of joins of players at ε = 0.1 falls from
+.77 to .64. A single table's own counts are better: with those of pairs the mean L1 of Adult at ε = 0.1 is .406 in place
+of .374, on the same noise.
+
+It looks at noisy counts only, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -25,8 +32,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Attribute, Domain
+from dpsql.core.flat_names import child_of
+from dpsql.fitting.relaxed.pooled_pairs import columns_of
 from dpsql.fitting.relaxed.table import simplex_projection
+from dpsql.fitting.relaxed.tails import FEWEST, NoisyBins, tails
 from dpsql.fitting.target import Target
 
 Floats = npt.NDArray[np.float64]
@@ -45,23 +55,51 @@ def denoised(domain: Domain, measured: Sequence[Target], total: float) -> list[T
         measured: noisy marginals, whole or in part; those of one column that are whole are denoised.
         total: N, rows.
     """
+    is_linked = any(map(child_of, domain.names))
+    columns = columns_of(measured) if is_linked else {}
     return [
-        replace(target, values=total * _column(target, domain.by_name[target.clique[0]].runs, total))
+        replace(
+            target, values=total * _column(columns.get(target.clique, target), domain.by_name[target.clique[0]], total)
+        )
         if len(target.clique) == 1 and target.cells is None and target.variance > 0
         else target
         for target in measured
     ]
 
 
-def _column(measured: Target, runs: Sequence[range], total: float) -> Floats:
+def _column(measured: Target, attribute: Attribute, total: float) -> Floats:
     """One column's probabilities."""
     values, stddev = np.asarray(measured.values, np.float64), math.sqrt(measured.variance)
     if len(values) < _FEWEST:
         return simplex_projection(values / total)
     smooth = values.copy()
-    for run in runs:
+    for run in attribute.runs:
         smooth[run.start : run.stop] = haar(values[run.start : run.stop], stddev)
-    return simplex_projection((posterior_mean(values, stddev) + smooth) / (2 * total))
+    whole = (posterior_mean(values, stddev) + smooth) / 2
+    hidden = _tailed(whole, measured, attribute, total)
+    shares = whole / total
+    left = 1 - float(shares[hidden].sum())
+    if not hidden.any() or left <= 0:
+        return simplex_projection(shares)
+    shares[~hidden] = left * simplex_projection(shares[~hidden] / left)
+    return shares
+
+
+def _tailed(whole: Floats, measured: Target, attribute: Attribute, total: float) -> npt.NDArray[np.bool_]:
+    """Put tails of ordered columns in the place of counts; returns where."""
+    hidden = np.zeros(len(whole), bool)
+    values = np.asarray(measured.values, np.float64)
+    values = values + (total - values.sum()) / len(values)
+    falls = attribute.is_ordered and not attribute.has_single_values  # single values may have spikes
+    for run in attribute.runs if falls else ():
+        if len(run) >= FEWEST:
+            place, edges = slice(run.start, run.stop), np.array(attribute.ticks[run.start : run.stop + 1], np.float64)
+            bins, counts = tails(NoisyBins(values[place], edges, math.sqrt(measured.variance), len(values)))
+            hidden[place] = bool(len(bins))
+            hidden[run.start + bins.start : run.start + bins.stop] = False
+            inside = np.flatnonzero(hidden[place])
+            whole[run.start + inside] = counts[inside]
+    return hidden
 
 
 def posterior_mean(values: Floats, stddev: float) -> Floats:

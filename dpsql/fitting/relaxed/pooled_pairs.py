@@ -64,3 +64,21 @@ def _pairs_in(target: Target) -> Iterator[tuple[Clique, npt.NDArray[np.float64],
             values.sum(axis=others).ravel(),
             target.variance * math.prod(target.shape[place] for place in others),
         )
+
+
+def columns_of(measured: Sequence[Target]) -> dict[Clique, Target]:
+    """Each column that was measured by itself, by all whole marginals that hold it: the mean of least variance."""
+    whole = [target for target in measured if target.cells is None and target.linear is None and target.variance > 0]
+    sums, precisions = dict[Clique, npt.NDArray[np.float64]](), dict[Clique, float]()
+    for target in whole:
+        values = np.asarray(target.values, np.float64).reshape(target.shape)
+        for place, name in enumerate(target.clique):
+            others = tuple(axis for axis in range(len(target.shape)) if axis != place)
+            precision = target.shape[place] / (target.variance * values.size)
+            sums[name,] = sums.get((name,), 0.0) + precision * values.sum(axis=others)
+            precisions[name,] = precisions.get((name,), 0.0) + precision
+    alone = {target.clique: target for target in whole if len(target.clique) == 1}
+    return {
+        clique: replace(target, values=sums[clique] / precisions[clique], variance=1 / precisions[clique])
+        for clique, target in alone.items()
+    }

@@ -5,7 +5,7 @@ r"""Pairs of columns that depend on each other strongly, found in noisy counts.
     strong   S_ab > 3·σ²·√(2·cells)
 
 y are noisy pairs of deviation σ, by all marginals that tell of them (`dpsql.fitting.relaxed.pooled_pairs`); p the 1-way
-marginals, of c values that were measured with σ_a and σ_b. So a pair is strong where it is three standard deviations
+marginals of c values, with σ_a and σ_b by all that hold them. So a pair is strong where it is three standard deviations
 above what noise leaves on average. It is seen as a whole long before one of its cells stands out of the noise.
 
 A pair with ordered columns is also strong where its trend is. D is then taken along each ordered column to the slow
@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Domain
 from dpsql.fitting.relaxed.believed_pairs import believed_pairs
-from dpsql.fitting.relaxed.pooled_pairs import pooled_pairs
+from dpsql.fitting.relaxed.pooled_pairs import columns_of, pooled_pairs
 from dpsql.fitting.relaxed.settings import one_way_prior
 from dpsql.fitting.relaxed.table import Blocks
 from dpsql.fitting.relaxed.trends import Trends, trends_of
@@ -58,9 +58,9 @@ def strong_pairs(
     Returns:
         The pairs with their counts, which are pooled where that is asked for.
     """
+    noise = {clique[0]: target.variance for clique, target in columns_of(measured).items()}
     measured = pooled_pairs(measured) if pooled else measured
     prior, blocks = one_way_prior(domain, measured, total), Blocks.of(domain)
-    noise = {target.clique[0]: target.variance for target in measured if len(target.clique) == 1}
     bases = trends_of(domain, prior, (name for target in measured for name in target.clique)) if trends else {}
     rated: list[tuple[float, Target]] = []
     for target in measured:
