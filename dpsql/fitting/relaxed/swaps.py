@@ -23,7 +23,7 @@ from dpsql.fitting.relaxed.table import Blocks, Codes, Floats
 from dpsql.runtime.progress import Progress
 
 SmallCodes = npt.NDArray[np.int32]
-DrawnCodes = npt.NDArray[np.int16] | npt.NDArray[np.int32]
+DrawnCodes = npt.NDArray[np.signedinteger[Any]]
 """Codes of rows: see `code_type`."""
 _BATCHES_PER_SWEEP: Final = 3000  # of one attribute: larger batches decide on older distances
 _BATCHES_AT_ONCE: Final = 1024
