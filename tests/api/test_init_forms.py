@@ -330,7 +330,7 @@ def test_a_file_that_is_no_csv_is_refused_without_a_word_of_it(folder, capsys):
 
 
 def test_a_script_prints_a_line_for_each_kind_of_declaration(folder, capsys):
-    rows = [(i % 5, i % 3, day(i).month, day(i).day) for i in range(400)]
+    rows = [(i * i // 11 % 5, i * i // 7 % 3, day(i).month, day(i).day) for i in range(400)]
     init(written("t.csv", "grade,ward,month,day", rows), "--owner-looks")
     capsys.readouterr()
     assert main(["sql", "bank.duckdb", "script.sql"]) == 0
