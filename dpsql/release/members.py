@@ -74,13 +74,23 @@ def allowed_with_numbers(members: Members, books: Books, table: str) -> list[tup
 
 def allowed_units(members: Members, books: Books) -> list[Allowed]:
     """What the constraints on all tables, and rules between their rows, allow of units' rows."""
+    allowed_parts = with_rules(
+        members.unit_row, _allowed_together(members, books), link_rules(members, books), members.sources
+    )
+    return with_orders(members.unit_row, allowed_parts)
+
+
+def _allowed_together(members: Members, books: Books) -> list[Allowed]:
+    """What the constraints on all tables allow, in parts that share no column.
+
+    Raises:
+        InvalidArgument: a part spans too many tuples of values.
+    """
     allowed_parts: list[Allowed] = []
     for table in members.tree.tables:
         for role, parts in allowed_with_numbers(members, books, table):
             allowed_parts += members.unit_row.allowed(table, role, parts)
-    allowed_parts = together(members.unit_row.domain, allowed_parts)
-    allowed_parts = with_rules(members.unit_row, allowed_parts, link_rules(members, books), members.sources)
-    return with_orders(members.unit_row, allowed_parts)
+    return together(members.unit_row.domain, allowed_parts)
 
 
 def link_rules(members: Members, books: Books) -> list[LinkRule]:
@@ -124,7 +134,7 @@ def _check_rules(members: Members, books: Books) -> None:
     for table in members.tree.tables:
         for rule in presence_rules(members, books, table):
             check_presence(members.unit_row, members.sources, rule)
-        allowed_with_numbers(members, books, table)
+    _allowed_together(members, books)
     if stated:
         facts = {table: constraints(books, table) for table in members.tree.tables}
         refuse_contradictions(members.tree, members.sources, members.domains, stated, facts)

@@ -58,7 +58,7 @@ def together(domain: Domain, allowed: Sequence[Allowed]) -> list[Allowed]:
         allowed: what is allowed of some columns each.
 
     Raises:
-        InvalidArgument: they span too many tuples.
+        InvalidArgument: they span too many tuples, or allow none together.
     """
     parts: list[Allowed] = []
     for part in allowed:
@@ -76,8 +76,10 @@ def _joined(domain: Domain, first: Allowed, second: Allowed) -> Allowed:
     shape = [domain.by_name[name].size for name in common]
     mine, theirs = (np.ravel_multi_index(tuple(key.T), shape) for key in keys)
     numbers = np.bincount(mine, minlength=math.prod(shape))[theirs]
+    stated = " and ".join(map(repr, dict.fromkeys((*first.predicates, *second.predicates))))
+    if not numbers.any():
+        raise InvalidArgument(f"{stated} together hold of no declared values: take one of them back")
     if numbers.sum() > MOST_TUPLES:
-        stated = " and ".join(map(repr, dict.fromkeys((*first.predicates, *second.predicates))))
         raise InvalidArgument(
             f"{stated} belong together and allow more than {MOST_TUPLES} tuples of values: state them over fewer or "
             "coarser columns"

@@ -9,7 +9,7 @@ from hypothesis import given, strategies
 import dpsql
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Domain
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.release.ruled_units import together
 from tests.linked.test_release import run
 from tests.linked.test_roles import ROLES, TABLES
@@ -79,6 +79,21 @@ def test_what_leaves_no_household_is_refused_and_taken_back_word_for_word(town):
         town.constraint("households", RULE, remove=True)
 
 
+@pytest.mark.medium
+def test_what_spans_too_many_values_is_refused_before_the_charge():
+    """By itself each fact is small enough; they share the column that says whether a spouse is there."""
+    with dpsql.connect() as db:
+        run(db, TABLES.replace("married BOOLEAN NOT NULL", "married BOOLEAN NOT NULL, x INTEGER, y INTEGER")
+            .replace("SELECT i, i % 2 = 0 FROM", "SELECT i, i % 2 = 0, i % 300, i % 300 FROM"))  # fmt: skip
+        run(db, f"CALL dp_link('persons', 'households', most := 4, {ROLES});" + DOMAINS)
+        run(db, "".join(f"CALL dp_domain('households', '{c}', lower := 0, upper := 299, bins := 300);" for c in "xy"))
+        db.constraint("households", "spouse IS NULL OR x <= y")
+        db.constraint("persons", "relate <> '1' OR age >= 20")
+        with pytest.raises(InvalidArgument, match="more than 200000 tuples"):
+            db.synthesize("persons", 1.0, linked=True, steps=15, relaxed_rows=16)
+        assert db.budget()["epsilon_spent"].tolist() == [0.0]
+
+
 CODES = strategies.lists(strategies.tuples(*[strategies.integers(0, 2)] * 2), min_size=1, max_size=9, unique=True)
 
 
@@ -90,8 +105,12 @@ def test_parts_that_share_a_column_allow_what_both_do(first, second):
         Allowed(clique, clique, ("",), np.array(codes), np.zeros((len(codes), 2)))
         for clique, codes in ((("a", "b"), first), (("b", "c"), second))
     ]
-    (joint,) = together(domain, parts)
     expected = {(a, b, c) for a, b in first for other, c in second if b == other}
+    if not expected:
+        with pytest.raises(InvalidArgument, match="hold of no declared values"):
+            together(domain, parts)
+        return
+    (joint,) = together(domain, parts)
     assert joint.clique == ("a", "b", "c")
     assert {tuple(codes) for codes in joint.codes.tolist()} == expected
     assert len(joint.codes) == len(expected)

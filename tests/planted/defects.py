@@ -793,6 +793,7 @@ DEFECTS = (
     # whether a row with a role is there; ends of columns
     Defect("a rule moves a column that says whether a row is there", "dpsql/release/rule_drawing.py", " & self._is_within(drawn, stage, some)", "", ("tests/linked/test_present_roles.py",)),
     Defect("a fit does not know whether a row is there", "dpsql/release/members.py", "        for role, parts in allowed_with_numbers(members, books, table):\n", "        for role, parts in allowed_by_role(members, books, table):\n", ("tests/linked/test_present_roles.py",)),
+    Defect("rules that are too wide together are refused after the charge", "dpsql/release/members.py", "    _allowed_together(members, books)\n    if stated:\n", "    if stated:\n", ("tests/linked/test_present_roles.py",)),
     Defect("parts that share a column allow what one does", "dpsql/release/ruled_units.py", "    starts = np.searchsorted(mine[order], theirs)\n", "    starts = np.zeros(len(theirs), np.int64)\n", ("tests/linked/test_present_roles.py",)),
     Defect("noise in empty bins is rows", "dpsql/fitting/relaxed/tails.py", "    counts[last + 1 :] = bins.tail(first, last)\n", "", ("tests/fitting/relaxed/test_tails.py",)),
     Defect("a column is told by itself alone", "dpsql/fitting/relaxed/pooled_pairs.py", "        for place, name in enumerate(target.clique):\n", "        for place, name in enumerate(target.clique[: 2 - len(target.clique)]):\n", ("tests/fitting/relaxed/test_tails.py",)),
