@@ -18,6 +18,7 @@ class Typed:
     audience: str = "all"
     schema: str = ""
     keys: tuple = ()
+    required: tuple = ()
 
     def read(self):
         cursor = self.database.connection.cursor()
