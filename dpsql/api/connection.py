@@ -333,15 +333,11 @@ class Connection(Executed):
 
     @property
     def _search_path(self) -> str:
-        """Where bare names are looked up; not asked while there may be rows to fetch, which would be lost.
-
-        Ctrl-C meanwhile would be a RuntimeError of DuckDB's.
-        """
-        with own_errors:
+        """Where bare names are looked up; not asked while there may be rows to fetch, which would be lost."""
+        with own_errors, pressed():  # else Ctrl-C is a RuntimeError of DuckDB's
             if self._place is not None and self.connection.description == self._place[1]:
                 return self._place[0]
-            with pressed():
-                row = self.connection.execute("SELECT system.main.current_setting('search_path')").fetchall()[0]
+            row = self.connection.execute("SELECT system.main.current_setting('search_path')").fetchall()[0]
         return str(row[0] or self.instance.home)
 
     def _source(self, cursor: duckdb.DuckDBPyConnection, table: str) -> Source:
