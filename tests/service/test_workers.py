@@ -33,7 +33,8 @@ from tests.service.conftest import Served, free_port
 from tests.service.processes import children_of, threads, workers_of
 from tests.service.test_wire import raw_session, read
 
-SECONDS = 2.0
+SECONDS = 4.0
+"""That a statement may take: on a loaded machine a first query takes more than two."""
 DEEP = "(SELECT string_agg('[', '') || string_agg(']', '') AS s FROM range(150000)) t"
 """A text that nests deeper than any stack holds, and is built where no length of the statement tells."""
 DEADLY = [
