@@ -19,6 +19,7 @@ from dpsql.core.constraint import Allowed, Codes, Constraint
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.link_rule import LinkRule
 from dpsql.core.names import fold
+from dpsql.core.prior import packed
 from dpsql.core.tree import Role
 from dpsql.core.unit_row import Below, UnitRow
 from dpsql.engines.source import Column, Source
@@ -87,7 +88,5 @@ def check_presence(unit_row: UnitRow, sources: Mapping[str, Source], rule: LinkR
 
 def is_allowed(domain: Domain, part: Allowed, rows: Codes) -> npt.NDArray[np.bool_]:
     """Of rows of codes of a domain, which have a tuple that is allowed."""
-    columns = [domain.names.index(name) for name in part.clique]
-    shape = [domain.attributes[column].size for column in columns]
-    able = np.ravel_multi_index(tuple(part.codes.T), shape)
-    return np.isin(np.ravel_multi_index(tuple(rows[:, columns].T), shape), able)
+    able = packed(part.codes, part.clique, domain, part.clique)
+    return np.isin(packed(rows, domain.names, domain, part.clique), able)

@@ -118,27 +118,31 @@ def _chance(now: Measurement, other: Measurement) -> float:
     return len(gaps) * sum(find_noise(m.noise).tail(m.stddev, half) for m in noisy)
 
 
-def combined(measured: Sequence[Measurement], earlier: Iterable[Measurement]) -> list[Target]:
+def combined(measured: Sequence[Measurement | Target], earlier: Iterable[Measurement | Target]) -> list[Target]:
     """One target for each marginal: the mean of all measurements of it, weighted by their precisions.
 
         y = Σ (y_i/σ_i²)/Σ 1/σ_i²,   1/σ² = Σ 1/σ_i²
 
     Args:
         measured: this release's marginals.
-        earlier: those of others, the same or further ones.
+        earlier: those of others, or public ones: the same or further ones.
 
     >>> one = Measurement(("a",), (2,), np.array([10, 20]), Fraction(4), "gaussian", Fraction(1, 8))
     >>> two = Measurement(("a",), (2,), np.array([14, 16]), Fraction(4), "gaussian", Fraction(1, 8))
     >>> combined([one], [two])[0].values.tolist()
     [12.0, 18.0]
     """
-    by_clique: dict[Clique, list[Measurement]] = {m.clique: [m] for m in measured}
+    by_clique: dict[Clique, list[Measurement | Target]] = {m.clique: [m] for m in measured}
     for other in sorted(earlier, key=lambda m: m.variance):
         by_clique.setdefault(other.clique, []).append(other)
-    return [Target.of(parts[0]) if len(parts) == 1 else _mean(parts) for parts in by_clique.values()]
+    return [_target(parts[0]) if len(parts) == 1 else _mean(parts) for parts in by_clique.values()]
 
 
-def _mean(parts: Sequence[Measurement]) -> Target:
+def _target(measured: Measurement | Target) -> Target:
+    return measured if isinstance(measured, Target) else Target.of(measured)
+
+
+def _mean(parts: Sequence[Measurement | Target]) -> Target:
     precision = sum(1 / float(part.variance) for part in parts)
     values = sum((part.values / float(part.variance) for part in parts), np.zeros(len(parts[0].values)))
     rho = sum(float(part.rho) for part in parts)

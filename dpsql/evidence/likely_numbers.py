@@ -2,12 +2,11 @@ r"""The largest numbers of children that are drawn: those that noisy counts show
 
     N_c = rows with number c of children,   of variance v = 1/Σ_S w_S (`rows_by_code`)
           moved by (T − Σ N_c)·v/(K·v + v_T),   T all rows, of variance v_T, by marginals without the column; K codes
-    N_kl = Σ_{k ≤ c < l} N_c,   of variance m·v − (m·v)²/(K·v + v_T),   m = l − k
 
-Numbers up to the last k with some N_kl of four standard deviations are likely, for l − k a power of two and for l the
-last code; and 0 is. T tells how many rows have children at all, even where noise hides each number of them. A few units
-that noise puts into the bin of 50 to 100 children would have more children than all others together. Noise makes a
-number likely in about one of a thousand cases.
+Likely are 0 and the numbers up to the last likely bin (`dpsql.fitting.relaxed.tails`, with K + v_T/v in place of K). T
+tells how many rows have children at all, even where noise hides each number of them. A few units that noise puts into
+the bin of 50 to 100 children would have more children than all others together. Noise makes a number likely in about
+one of a thousand cases.
 
 Where noise is large it hides numbers that many rows have, and most children are theirs. How many there are is taken
 from a tail that falls evenly, fitted to the likely bins c from f on and to all above (least squares; one variance)
@@ -26,8 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +33,10 @@ import numpy.typing as npt
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
-from dpsql.evidence.rows_by_code import RowsByCode
+from dpsql.fitting.relaxed.tails import NoisyBins
+from dpsql.fitting.rows_by_code import RowsByCode
 
 Floats = npt.NDArray[np.float64]
-_DEVIATIONS: Final = 4.0
 _LIKELY_OF_TAIL: Final = 3
 _STEEPEST: Final = 5.0
 _FALLS: Final = 100
@@ -65,11 +63,11 @@ def likely_numbers(
     parts = []
     for name in names:
         attribute = domain.by_name[name]
-        by_code = _Numbers.of(name, whole)
-        seen = attribute.regular - 1 if by_code is None else _last(attribute, by_code)
+        numbers = _numbers(attribute, whole)
+        seen = attribute.regular - 1 if numbers is None else max(0, numbers.last())
         last = max(seen, sum(int(tick) <= always for tick in attribute.ticks[:-1]) - 1)
-        if by_code is not None and drawn is not None:
-            rows = _with_tail(attribute, by_code.rows[: attribute.regular], seen)
+        if numbers is not None and drawn is not None:
+            rows = _with_tail(attribute, numbers.counts, seen)
             last = _nearest(attribute, rows, np.asarray(drawn((name,)), float), last)
         special = [attribute.absent_code] if attribute.absent_code is not None else []
         codes = np.array([*range(last + 1), *special], np.int64)
@@ -78,48 +76,21 @@ def likely_numbers(
     return parts
 
 
-@dataclass(frozen=True)
-class _Numbers:
-    """N_c of a column.
-
-    Attributes:
-        rows: of each code.
-        variance: v.
-        of_all: K·v + v_T; infinite where nothing beside the column tells T.
-    """
-
-    rows: Floats
-    variance: float
-    of_all: float
-
-    @staticmethod
-    def of(name: str, whole: Sequence[Measurement]) -> _Numbers | None:
-        """Those of a column; None where no whole marginal holds it."""
-        by_code = RowsByCode.of(name, whole)
-        if by_code is None:
-            return None
-        variance, beside = 1 / by_code.weight, [m for m in whole if m.cells is None and name not in m.clique]
-        shares = [1 / (float(m.variance) * len(m.values)) for m in beside]
-        if not shares:
-            return _Numbers(by_code.rows, variance, math.inf)
-        total = sum(share * float(m.values.sum()) for share, m in zip(shares, beside, strict=True)) / sum(shares)
-        of_all = len(by_code.rows) * variance + 1 / sum(shares)
-        return _Numbers(by_code.rows + (total - by_code.rows.sum()) * variance / of_all, variance, of_all)
-
-    def noise(self, width: int | npt.NDArray[np.int64]) -> Any:
-        """The standard deviation of N_kl of so many codes."""
-        own = width * self.variance
-        return np.sqrt(np.maximum(own - own**2 / self.of_all, 0))
-
-
-def _last(attribute: Attribute, by_code: _Numbers) -> int:
-    """The last likely code."""
-    whole, last = np.concatenate([[0.0], np.cumsum(by_code.rows[: attribute.regular])]), 0
-    for width in (2**power for power in range(attribute.regular.bit_length())):
-        windows = whole[width:] - whole[:-width]
-        last = max([last, *np.flatnonzero(windows >= _DEVIATIONS * by_code.noise(width)).tolist()])
-    above, number = whole[-1] - whole[1:-1], np.arange(attribute.regular - 1, 0, -1)
-    return max([last, *(1 + np.flatnonzero(above >= _DEVIATIONS * by_code.noise(number))).tolist()])
+def _numbers(attribute: Attribute, whole: Sequence[Measurement]) -> NoisyBins | None:
+    """N_c of a column's numbers; None where no whole marginal holds it."""
+    name, edges = attribute.name, np.array([float(tick) for tick in attribute.ticks])
+    by_code = RowsByCode.of(name, whole)
+    if by_code is None:
+        return None
+    variance, beside = 1 / by_code.weight, [m for m in whole if m.cells is None and name not in m.clique]
+    shares = [1 / (float(m.variance) * len(m.values)) for m in beside]
+    rows, stddev = by_code.rows, math.sqrt(variance)
+    if not shares:
+        return NoisyBins(rows[: attribute.regular], edges, stddev)
+    total = sum(share * float(m.values.sum()) for share, m in zip(shares, beside, strict=True)) / sum(shares)
+    of_all = len(rows) * variance + 1 / sum(shares)
+    rows = rows + (total - rows.sum()) * variance / of_all
+    return NoisyBins(rows[: attribute.regular], edges, stddev, of_all / variance)
 
 
 def _with_tail(attribute: Attribute, rows: Floats, seen: int) -> Floats:

@@ -27,7 +27,7 @@ from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior
 from dpsql.errors import DpsqlError
-from dpsql.evidence.rows_by_code import RowsByCode
+from dpsql.fitting.rows_by_code import RowsByCode
 from dpsql.models.model import Codes, Model
 from dpsql.runtime.progress import Progress
 

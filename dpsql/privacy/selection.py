@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Clique
 from dpsql.core.linear_family import LinearFamily, QueryFamily, columns_of, moved_by, moved_of_linear, number_of
+from dpsql.core.marginal import Marginal
 from dpsql.core.threshold import Family, clique_of
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.privacy.asking import Asking
@@ -135,11 +136,9 @@ class Selections(Asking):
             for place, (family, factor, due) in enumerate(zip(families, factors, dues, strict=True)):
                 size = number_of(self.domain, family)
                 most = min(LARGEST_ANSWER, LARGEST_SCORE / (size * factor))  # no sum overflows
-                errors = self._whole_answers(size, answers(family), most)
-                exact = self._marginal(family)
-                errors[exact.cells] -= exact.counts
+                model = self._whole_answers(size, answers(family), most)
                 penalty = round(min(max(due, 0.0), LARGEST_SCORE / factor))
-                scores[place] = (int(np.minimum(np.abs(errors), int(most)).sum()) - penalty) * factor
+                scores[place] = (distance(model, self._marginal(family), int(most)) - penalty) * factor
                 self._progress.advance(1)
             winners = self._winners(scores, rho, self._most_moved(families, factors), count)
             return [_chosen(families[winner]) for winner in winners]
@@ -314,6 +313,19 @@ class Selections(Asking):
             raise InvalidArgument(f"the model has {given.shape} answers to a marginal of {size} cells")
         finite = np.nan_to_num(given, nan=0.0, posinf=most, neginf=-most)
         return np.rint(np.clip(finite, -most, most)).astype(np.int64)
+
+
+def distance(answers: Integers, exact: Marginal, most: int) -> int:
+    """Σ|answer − count|, each at most `most`.
+
+    Args:
+        answers: to a marginal (rows), shape (cells,).
+        exact: its counts.
+        most: so that no sum overflows.
+    """
+    errors = answers.copy()
+    errors[exact.cells] -= exact.counts
+    return int(np.minimum(np.abs(errors), most).sum())
 
 
 def _chosen(family: QueryFamily, cell: int | None = None) -> Choice:

@@ -22,7 +22,7 @@ from dpsql.privacy.given import given_clique, given_share, given_whole
 from dpsql.privacy.journal import Choice, PublicMarginal, WholeMarginal
 from dpsql.privacy.noise import Integers
 from dpsql.privacy.questions import SourceSelection
-from dpsql.privacy.selection import LARGEST_ANSWER, LARGEST_SCORE, LARGEST_WEIGHT, Selections
+from dpsql.privacy.selection import LARGEST_ANSWER, LARGEST_SCORE, LARGEST_WEIGHT, Selections, distance
 
 CliqueAnswers = Callable[[Clique], npt.NDArray[np.float64]]
 
@@ -102,19 +102,12 @@ class Sources(Selections):
             model = self._whole_answers(size, answers(clique), largest)
             given = self._whole_answers(size, public(clique), largest) if clique in open_to_public else None
             exact = self._marginal(clique)  # read when the answers are fixed
-            errors[clique] = _distance(model, exact.cells, exact.counts, int(largest))
+            errors[clique] = distance(model, exact, int(largest))
             if given is not None:
-                gained[clique] = errors[clique] - _distance(given, exact.cells, exact.counts, int(largest))
+                gained[clique] = errors[clique] - distance(given, exact, int(largest))
             self._progress.advance(1)
         return np.array([*(errors[clique] for clique in own), *(gained[clique] for clique in taken)], np.int64)
 
 
 def _given_cliques(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     return tuple(given_clique(clique) for clique in cliques)
-
-
-def _distance(answers: Integers, cells: Integers, counts: Integers, most: int) -> int:
-    """Σ|answer − count|, each at most `most`."""
-    errors = answers.copy()
-    errors[cells] -= counts
-    return int(np.minimum(np.abs(errors), most).sum())

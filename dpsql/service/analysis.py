@@ -195,14 +195,18 @@ class Analysis:
                 if is_plain:
                     raise
                 raise _Unreadable(name) from None
-        for column in keys.not_null(published):
+        for column in (*keys.not_null(published), *self._filled(table, published.get("required", ()))):
             self._connection.execute(f"ALTER TABLE {table} ALTER {quote(column)} SET NOT NULL")
-        for column in published.get("required", ()):  # those of an excluded column have no values
-            held = f"SELECT bool_and({quote(column)} IS NOT NULL) FROM {table}"  # noqa: S608
-            if self._connection.execute(held).fetchone() == (True,):
-                self._connection.execute(f"ALTER TABLE {table} ALTER {quote(column)} SET NOT NULL")
         comment = str(published["comment"]).replace("'", "''")
         self._connection.execute(f"COMMENT ON TABLE {table} IS '{comment}'")
+
+    def _filled(self, table: str, required: Sequence[str]) -> list[str]:
+        """The columns that have all values: of one that is excluded there is none."""
+        if not required:
+            return []
+        held = ", ".join(f"bool_and({quote(column)} IS NOT NULL)" for column in required)
+        row = self._connection.execute(f"SELECT {held} FROM {table}").fetchall()[0]  # noqa: S608
+        return [column for column, is_filled in zip(required, row, strict=True) if is_filled]
 
     # --- rows that were fetched for a statement ---------------------------------------------------------------------
 

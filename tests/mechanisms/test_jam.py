@@ -13,10 +13,11 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior
 from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
+from dpsql.evidence.earlier_releases import combined
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.annealed_rounds import AnnealedRounds
 from dpsql.mechanisms.base import make
-from dpsql.mechanisms.residual.jam import as_sure, farther_than_drawn, with_taken
+from dpsql.mechanisms.residual.jam import as_sure, farther_than_drawn
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.distributions import GAUSSIAN, SELECTION
 from dpsql.privacy.journal import PublicMarginal, WholeMarginal
@@ -184,7 +185,7 @@ def test_what_was_measured_and_taken_is_weighed_by_precision():
     own = Target(("a",), (2,), np.array([10.0, 20.0]), 4.0, 0.5)
     public = Target(("a",), (2,), np.array([20.0, 0.0]), 12.0, 0.25)
     other = Target(("b",), (2,), np.array([1.0, 2.0]), 3.0, 0.1)
-    (mean, alone) = with_taken([own], [public, other])
+    (mean, alone) = combined([own], [public, other])
     np.testing.assert_allclose(mean.values, [12.5, 15.0])
     assert (mean.variance, mean.rho) == (3.0, 0.75)
     assert alone is other

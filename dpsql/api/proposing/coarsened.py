@@ -15,23 +15,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
-from sqlglot import exp
 
 from dpsql.api.proposing.facts import Fact
 from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.looked_parts import LEAST
+from dpsql.api.proposing.missing_numbers import with_nulls
 from dpsql.api.proposing.proposal import Proposal
 from dpsql.core.column_types import column_type
 from dpsql.core.names import quote
 from dpsql.engines.duckdb.calls import literal
 
-_FILLED: Final = "dpsql_filled_rows"
 _PARTS: Final = ("month", "quarter", "dayofweek", "dayofyear", "hour", "year")
 _SAMPLE: Final = 3000
 _MOST_INTERVALS: Final = 60
@@ -104,10 +103,7 @@ def coarse_facts(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
 
 
 def _is_kept(proposal: Proposal) -> bool:
-    how = proposal.how
-    if how is None or proposal.is_excluded or proposal.load is not None:
-        return False
-    return not {"read_as", "discover", "ids", "computed_as"} & {*how}
+    return proposal.is_as_stored and proposal.load is None
 
 
 def _fact(each: Coarsening, proposals: Sequence[Proposal]) -> Fact:
@@ -155,29 +151,6 @@ def coarsenings(
             if coarsening is not None:
                 done.add(place)
                 yield coarsening
-
-
-def with_nulls(source: Input, proposals: Sequence[Proposal]) -> Input:
-    """The rows with NULL for numbers that stand for a missing value: formulas and orders are of the others.
-
-    Args:
-        source: of the rows.
-        proposals: for its columns.
-    """
-    codes = [
-        f"{p.filled_sql} AS {quote(p.column)}"
-        for p in proposals
-        if p.load is None and p.filled_sql != p.sql and "read_as" not in (p.how or ())
-    ]
-    if not codes:
-        return source
-    query = exp.select("* REPLACE (" + ", ".join(codes) + ")", dialect="duckdb")
-    query = query.from_(exp.maybe_parse(source.rows, into=exp.Table, dialect="duckdb"))
-    kind, view = "VIEW", exp.to_table(_FILLED)
-    create = exp.Create(this=view, kind=kind, replace=True, expression=query)
-    create.set("properties", exp.Properties(expressions=[exp.TemporaryProperty()]))
-    source.cursor.execute(create.sql(dialect="duckdb"))
-    return replace(source, rows=_FILLED)
 
 
 def _is_few(proposal: Proposal) -> bool:

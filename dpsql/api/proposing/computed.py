@@ -20,10 +20,10 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.api.proposing.coarsened import with_nulls
 from dpsql.api.proposing.context import Context
 from dpsql.api.proposing.formulas import Floats, Formula, Variable, formulas
 from dpsql.api.proposing.inputs import Input
+from dpsql.api.proposing.missing_numbers import with_nulls
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
 from dpsql.core.names import fold, quote

@@ -9,16 +9,21 @@ A top code such as 99999 of capital gains is not far off: other gains reach 4131
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
+from sqlglot import exp
+
+from dpsql.api.proposing.inputs import Input
 from dpsql.api.proposing.looked_parts import LEAST
 from dpsql.api.proposing.profile import Profile
 from dpsql.api.proposing.proposal import Ground, Proposal
 from dpsql.core.column_types import column_type
+from dpsql.core.names import quote
 from dpsql.engines.source import Column
 
+_FILLED: Final = "dpsql_filled_rows"
 _NEGATIVE: Final = (-1, -9, -8, -7)
 _FAR: Final = 10
 """Times the size of the largest other value."""
@@ -94,3 +99,26 @@ class MissingCodes:
 def _count(how: Mapping[str, Any]) -> int:
     """How many whole numbers are between bounds."""
     return int(how["upper"] - how["lower"] + 1)
+
+
+def with_nulls(source: Input, proposals: Sequence[Proposal]) -> Input:
+    """The rows with NULL for numbers that stand for a missing value: formulas and orders are of the others.
+
+    Args:
+        source: of the rows.
+        proposals: for its columns.
+    """
+    codes = [
+        f"{p.filled_sql} AS {quote(p.column)}"
+        for p in proposals
+        if p.load is None and p.filled_sql != p.sql and "read_as" not in (p.how or ())
+    ]
+    if not codes:
+        return source
+    query = exp.select("* REPLACE (" + ", ".join(codes) + ")", dialect="duckdb")
+    query = query.from_(exp.maybe_parse(source.rows, into=exp.Table, dialect="duckdb"))
+    kind, view = "VIEW", exp.to_table(_FILLED)
+    create = exp.Create(this=view, kind=kind, replace=True, expression=query)
+    create.set("properties", exp.Properties(expressions=[exp.TemporaryProperty()]))
+    source.cursor.execute(create.sql(dialect="duckdb"))
+    return replace(source, rows=_FILLED)

@@ -80,8 +80,7 @@ def order_facts(source: Input, proposals: Sequence[Proposal]) -> list[Fact]:
 
 def _ordered(proposal: Proposal) -> _Ordered | None:
     """A column that is kept as it is stored, but for codes that mean a missing value; None for others."""
-    how = proposal.how
-    if how is None or proposal.is_excluded or {"read_as", "computed_as", "discover", "ids"} & {*how}:
+    if not proposal.is_as_stored:
         return None
     of_type, sql = column_type(proposal.type), proposal.filled_sql
     if of_type.is_number:

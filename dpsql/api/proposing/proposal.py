@@ -66,6 +66,12 @@ class Proposal:
         return self.load or quote(self.column)
 
     @property
+    def is_as_stored(self) -> bool:
+        """Whether the column is kept as it is stored, but for codes that mean a missing value."""
+        how = self.how
+        return how is not None and not self.is_excluded and not {"read_as", "computed_as", "discover", "ids"} & {*how}
+
+    @property
     def filled_sql(self) -> str:
         """The same, with NULL for what stands for a missing value."""
         codes = (self.how or {}).get("nulls_as")

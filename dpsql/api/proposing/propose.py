@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,9 +85,15 @@ def propose(
         if unit is not None and max_rows is None:
             max_rows = _UNIT_ROWS  # never off the rows: everything that is released depends on it
         protection = _protection(source, epsilon, delta, owned, max_rows)
-        unknown = [n for n in codebook_words if fold(n) not in {fold(column.name) for column in source.columns}]
+        unknown = _unknown(source, codebook_words)
         trial = tried(source, context, protection, proposals, rows, looks=owner_looks)
         return write(source, context, protection, trial, looked=owner_looks, unknown=unknown)
+
+
+def _unknown(source: Input, codebook_words: Iterable[str]) -> list[str]:
+    """The columns that a codebook has and the table has not."""
+    names = {fold(column.name) for column in source.columns}
+    return [name for name in codebook_words if fold(name) not in names]
 
 
 def _number_of_units(source: Input, unit: str) -> int:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique
+from dpsql.fitting.rows_by_code import RowsByCode
 from dpsql.fitting.target import Target
 
 
@@ -69,16 +70,9 @@ def _pairs_in(target: Target) -> Iterator[tuple[Clique, npt.NDArray[np.float64],
 def columns_of(measured: Sequence[Target]) -> dict[Clique, Target]:
     """Each column that was measured by itself, by all whole marginals that hold it: the mean of least variance."""
     whole = [target for target in measured if target.cells is None and target.linear is None and target.variance > 0]
-    sums, precisions = dict[Clique, npt.NDArray[np.float64]](), dict[Clique, float]()
+    columns = dict[Clique, Target]()
     for target in whole:
-        values = np.asarray(target.values, np.float64).reshape(target.shape)
-        for place, name in enumerate(target.clique):
-            others = tuple(axis for axis in range(len(target.shape)) if axis != place)
-            precision = target.shape[place] / (target.variance * values.size)
-            sums[name,] = sums.get((name,), 0.0) + precision * values.sum(axis=others)
-            precisions[name,] = precisions.get((name,), 0.0) + precision
-    alone = {target.clique: target for target in whole if len(target.clique) == 1}
-    return {
-        clique: replace(target, values=sums[clique] / precisions[clique], variance=1 / precisions[clique])
-        for clique, target in alone.items()
-    }
+        by_code = RowsByCode.of(target.clique[0], whole) if len(target.clique) == 1 else None
+        if by_code is not None:
+            columns[target.clique] = replace(target, values=by_code.rows, variance=1 / by_code.weight)
+    return columns

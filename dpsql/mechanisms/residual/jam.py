@@ -111,7 +111,7 @@ class JAM(Residual):
         evidence = combined(measured, earlier)
         best = best_total([*targets_of([total]), *evidence])
         settings = Settings(rows=self.relaxed_rows, steps=self.steps)
-        both = with_taken(evidence, [_inside(held, target) for target in taken])
+        both = combined(evidence, [_inside(held, target) for target in taken])
         fit = fit_marginals(domain, denoised(domain, both, best), best, settings, seed, progress)
         targets = tuple(sorted({*(target.clique for target in both), *walk.workload.cliques}))
         report: dict[str, Any] = {
@@ -187,20 +187,3 @@ def _inside(held: Occupied, target: Target) -> Target:
     """A whole marginal without the cells that hold no rows."""
     values = target.values.reshape(target.shape)[held.places(target.clique)]
     return replace(target, shape=values.shape, values=values.ravel())
-
-
-def with_taken(measured: Sequence[Target], taken: Sequence[Target]) -> list[Target]:
-    """One target for each marginal: the mean of what was measured and taken, weighted by their precisions."""
-    by_clique = {target.clique: target for target in measured}
-    for public in taken:
-        own = by_clique.get(public.clique)
-        if own is not None:
-            part = public.variance / (own.variance + public.variance)
-            public = replace(
-                own,
-                values=part * own.values + (1 - part) * public.values,
-                variance=part * own.variance,
-                rho=own.rho + public.rho,
-            )
-        by_clique[public.clique] = public
-    return list(by_clique.values())

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.marginal import Measurement
+from dpsql.fitting.target import Target
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class RowsByCode:
     weight: float
 
     @staticmethod
-    def of(name: str, measured: Iterable[Measurement]) -> RowsByCode | None:
+    def of(name: str, measured: Iterable[Measurement | Target]) -> RowsByCode | None:
         """That of a column; None where no whole marginal holds it.
 
         Args:
