@@ -26,6 +26,7 @@ from dpsql.core.readings import READINGS
 from dpsql.mechanisms.base import Mechanism, make, options
 from dpsql.mechanisms.base import registered as mechanisms
 
+from .capabilities import capability_table
 from .chance import chance_rows
 from .cli_reference import cli_page
 from .clients import client_rows
@@ -232,6 +233,7 @@ MAKERS: dict[str, Callable[[], str]] = {
         ["mechanism", "option", "the paper", "`faithful`", "default", "why not the paper's"], paper_rows()
     ),
     "chance": lambda: table(["test", "rate", "why"], chance_rows()),
+    "capabilities": capability_table,
     "clients": lambda: table(["client", "version tried", "what ran", "what differs", "test"], client_rows()),
     "suspicion": lambda: table(
         ["ε", "suspicion of 10 % becomes at most", "of 50 % at most", "in short", "more than that with probability"],
