@@ -35,6 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quack", type=int, metavar="PORT", help="serve DuckDB's own protocol, too, on 127.0.0.1")
     parser.add_argument("--certificate", metavar="FILE", help="of TLS (default: one is made beside the database)")
     parser.add_argument("--key", metavar="FILE", help="of the certificate")
+    parser.add_argument(
+        "--startup", metavar="FILE", help="SQL that is run first, such as LOAD httpfs and CREATE SECRET"
+    )
     parser.add_argument("--metrics", metavar="HOST:PORT", help="where to tell metrics and health, over HTTP")
     parser.add_argument(
         "--only", choices=["keeper", "front"], help="start one of the processes alone: see examples/service"
@@ -113,7 +116,7 @@ def _serve(options: argparse.Namespace) -> None:
     given: dict[str, Any] = read_configuration(options.config) if options.config else {}
     given |= {
         name: getattr(options, name)
-        for name in ("database", "host", "port", "certificate", "key", "metrics", "quack")
+        for name in ("database", "host", "port", "certificate", "key", "startup", "metrics", "quack")
         if getattr(options, name) is not None
     }
     if ("certificate" in given) != ("key" in given):

@@ -23,6 +23,7 @@ KINDS: Final[Mapping[str, type]] = {
     "metrics": str,
     "certificate": Path,
     "key": Path,
+    "startup": Path,
     "connections": int,
     "statement_seconds": float,
     "call_seconds": float,

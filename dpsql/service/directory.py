@@ -116,5 +116,8 @@ class Directory(Protocol):
     def owner(self, line: bytes) -> bytes:
         """The answer to a request of the owner's: see `dpsql.api.owner_door`."""
 
+    def prepare(self, statement: str) -> None:
+        """Run a statement of the owner's before anybody is served; an error of DuckDB's is raised as it is."""
+
     def close(self) -> None:
         """The service ends."""

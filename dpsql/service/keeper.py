@@ -28,7 +28,7 @@ from dpsql.errors import DpsqlError, Interrupted, InvalidArgument
 from dpsql.runtime.progress import Quiet
 from dpsql.udfs.interrupts import reporting
 
-from . import wire
+from . import startup, wire
 from .audit import Audit, NotAudited, refused, stated_call
 from .directory import Bound, Credential, Directory, KnownUser
 from .options import Options
@@ -375,7 +375,12 @@ def main() -> None:
 
     options = Options.from_json(sys.stdin.readline())
     os.nice(_NICE)
-    directory: Directory = loaded(options.directory)(options.path)
+    try:
+        directory: Directory = loaded(options.directory)(options.path)
+        if options.startup:
+            startup.run(directory, options.startup)
+    except DpsqlError as error:
+        sys.exit(f"dpsql: {error}")
     keeper = Keeper(options, directory, audit_of(options, "keeper"))
     socket_path = Path(options.socket)
     owners = socket_path.with_name("owner.sock")

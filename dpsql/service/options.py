@@ -57,6 +57,8 @@ class Options:
         metrics: `host:port` on which metrics and health are told, over HTTP; empty: nowhere.
         certificate: path of the TLS certificate.
         key: path of its key.
+        startup: path of a file of SQL that the keeper runs as it starts, such as `LOAD httpfs` and `CREATE SECRET` for
+            rows in a bucket; empty: none. Nothing of its text is shown or logged.
         directory: `module:function`, called with the path; returns the `Directory`.
         audit: `module:function`, called with these options and the process' name; returns the `Audit`. Empty: none.
         connections: how many clients at once.
@@ -84,6 +86,7 @@ class Options:
     metrics: str = ""
     certificate: str = ""
     key: str = ""
+    startup: str = ""
     directory: str = "dpsql.service.users:open_users"
     audit: str = "dpsql.service.audit_log:open_log"
     connections: int = 100

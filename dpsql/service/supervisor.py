@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from dpsql.books.ledger.keys import VARIABLE
 from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.runtime.children import handed
 
 from .certificate import certificate_beside, check_certificate
 from .heartbeat import BEAT
@@ -25,6 +25,8 @@ from .options import Options
 PROCESSES: Final = ("keeper", "front")
 _DOORS: Final = ("front", "quack")
 """In this order they are started, and looked at: the front says how each of them does."""
+_FOR_DOORS: Final = ("PYTHONPATH", "TMPDIR")
+"""Variables that a door sees beside those of `handed`. Words that lead to rows elsewhere are for the keeper alone."""
 _PATIENCE: Final = 120.0
 """Seconds that a process has to start: it may be one of many on a small machine."""
 _PAUSES: Final = (0.1, 0.5, 2.0, 5.0)
@@ -128,7 +130,7 @@ class Service:
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={key: value for key, value in os.environ.items() if name == "keeper" or key != VARIABLE},
+            env=None if name == "keeper" else handed(*_FOR_DOORS),
         )
         self._processes[name] = process
         assert process.stdin is not None

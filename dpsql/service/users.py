@@ -167,6 +167,10 @@ class Users:
         """See `Directory.owner`."""
         return owner_door.answer(self._database, line)
 
+    def prepare(self, statement: str) -> None:
+        """See `Directory.prepare`."""
+        self._database.connection.execute(statement)
+
     def close(self) -> None:
         """See `Directory.close`."""
         self._database.close()

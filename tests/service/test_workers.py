@@ -342,16 +342,24 @@ def about(process, what):
         return file.read()
 
 
+SECRETS = {
+    "DPSQL_LEDGER_KEY": "0123456789abcdef" * 4,
+    "BANK_PG": "postgresql://counter:canary@db/bank",
+    **dict.fromkeys(("PGPASSWORD", "AWS_SECRET_ACCESS_KEY", "PASSWORD_OF_ANOTHER"), "canary-4711"),
+}
+
+
 @pytest.mark.medium
-def test_no_process_of_a_user_has_a_secret(tmp_path, monkeypatch):
-    monkeypatch.setenv("DPSQL_LEDGER_KEY", "0123456789abcdef" * 4)
-    monkeypatch.setenv("PASSWORD_OF_ANOTHER", "canary-4711")
+def test_no_process_but_the_keeper_has_a_secret(tmp_path, monkeypatch):
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
     with bank(tmp_path) as one, connected(one, "ann"):
         front = one.service.process("front")
-        assert "DPSQL_LEDGER_KEY" not in about(front, "environ")
-        assert "DPSQL_LEDGER_KEY" in about(one.service.process("keeper"), "environ")
+        seen_by_keeper = {*re.findall(r"(\w+)=", about(one.service.process("keeper"), "environ"))}
+        assert {*SECRETS} <= seen_by_keeper
+        for process in (front, *children_of(front), *workers_of(front)):
+            assert not {*SECRETS} & {*re.findall(r"(\w+)=", about(process, "environ"))}
         for process in (*children_of(front), *workers_of(front)):
-            assert not {"DPSQL_LEDGER_KEY", "PASSWORD_OF_ANOTHER"} & {*re.findall(r"(\w+)=", about(process, "environ"))}
             assert os.readlink(f"/proc/{process}/fd/1") == os.devnull, "the front's output is read by the supervisor"
 
 
