@@ -88,5 +88,5 @@ def find_release(instance: Instance, text: str) -> tuple[str, Entry]:
                 matches += [(catalog, entry) for entry in find_releases(Books(cursor, catalog), text)]
     if len(matches) != 1:
         count = "several releases are" if matches else "no release is"
-        raise UnknownName(f"{count} called {shorten(text)!r}: give a number or key of dp_releases()")
+        raise UnknownName(f"{count} called {shorten(text)!r}: give a number, name or key of dp_releases()")
     return matches[0]

@@ -57,6 +57,7 @@ ASSUMED_ROWS = 10_000
 _OF_QUERIES = frozenset({"table", "epsilon", "delta", "mechanism", "release", "period"})
 
 
+_TAKEN = ", ".join(sorted({*_OF_QUERIES, "assume_rows", "max_error", "chart"} - {"table"}))
 _QUERY = re.compile(r"\s*\(*\s*(select|from|with)\s", re.IGNORECASE)
 _WORDS = re.compile(r"\s*\w+\s+\S")
 _PARAMETERS = tuple(
@@ -158,7 +159,7 @@ class DpPlan(SqlFunction):
     def _of_query(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
         given = [p.name for p in _PARAMETERS if p.name not in _OF_QUERIES and call[p.name] != p.default]
         if given:
-            raise InvalidArgument(f"{given[0]} is of synthetic tables: a query takes {', '.join(sorted(_OF_QUERIES))}")
+            raise InvalidArgument(f"{given[0]} is of synthetic tables: a query takes {_TAKEN}")
         most = call["max_error"]
         mechanism = GAUSSIAN.name if call["mechanism"] == DEFAULT_MECHANISM else call["mechanism"]
         request = QueryRequest(

@@ -120,5 +120,5 @@ def find_own(instance: Instance, text: str, by: str) -> tuple[str, Entry]:
         matches = visible_names.find_seen(books, text, by, shown_too=False)
     if len(matches) != 1:
         count = "several releases are" if matches else "no release is"
-        raise UnknownName(f"{count} called {shorten(text)!r}: give a number or key of dp_releases()")
+        raise UnknownName(f"{count} called {shorten(text)!r}: give a number, name or key of dp_releases()")
     return books.catalog, matches[0]

@@ -128,7 +128,7 @@ def from_json(text: str, arguments: Arguments) -> Declarations:
         data = json.loads(text, object_pairs_hook=_once)
     except ValueError as error:
         raise InvalidArgument(f"from_json is no JSON: {error}") from None
-    if isinstance(data, list) and all(isinstance(row, dict) for row in data):
+    if isinstance(data, list) and data and all(isinstance(row, dict) for row in data):
         return declarations_of(data, arguments)
     if not isinstance(data, dict):
         raise InvalidArgument('from_json is no object of columns: give {"age": {"lower": 0, "upper": 119}, …}')

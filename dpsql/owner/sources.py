@@ -75,7 +75,7 @@ def register(cursor: Cursor, name: str, engine: str | None, search_path: str = "
             drawn = place.drawn if _may_sample(cursor, before) else {}
             options = _merged(place.relation, options, drawn, place.identity)
         elif not options:
-            raise InvalidArgument(f"dp_source needs to know where the rows are: say {_usage(opened)}")
+            raise InvalidArgument(f"dp_source needs to know where the rows are: {_usage(engine, opened)}")
         share, word = _share(options), _word(options)
         origin = opened.register({argument: value for argument, value in options.items() if argument not in _SAMPLED})
         parts = _parts(cursor, name, search_path) if before is None else before.parts
@@ -138,8 +138,10 @@ def _may_sample(cursor: Cursor, source: Source | None) -> bool:
     return account is None or not account.neighbours.total_is_public
 
 
-def _usage(engine: ExternalEngine) -> str:
-    return " or ".join(f"{argument} := …" for argument in sorted(engine.takes - _SAMPLED - {"identity"}))
+def _usage(name: str, engine: ExternalEngine) -> str:
+    """What says where the rows of an engine are; of several arguments some only go with others."""
+    arguments = [f"{argument} := …" for argument in sorted(engine.takes - _SAMPLED - {"identity"})]
+    return f"say {arguments[0]}" if len(arguments) == 1 else f"engine {name!r} takes {', '.join(arguments)}"
 
 
 def _merged(

@@ -324,7 +324,7 @@ def smallest(error: Callable[[float], float], most: float) -> float:
     """
     low, high = 1e-4, LARGEST_EPSILON
     if error(high) > most:
-        raise InvalidArgument(f"max_error is {most:g}, which no epsilon up to {high:g} reaches: ask for less")
+        raise InvalidArgument(f"max_error is {most:g}, which no epsilon up to {high:g} reaches: give a larger one")
     while high / low > 1 + 1e-7:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if error(middle) <= most else (middle, high)
