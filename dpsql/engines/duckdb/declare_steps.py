@@ -30,7 +30,8 @@ PERIODS: Final = ("hour", "day", "week", "month", "quarter", "year")
 SCALES: Final = ("linear", "log")
 _USUAL_BINS: Final = 20
 _MOST_PERIODS: Final = 100_000
-_LONGEST: Final = {"hour": 3600, "day": 86_400}  # seconds of the shortest of each; of others more than a day
+_LONGEST: Final = {"hour": 1 / 24, "day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}
+"""Days of the longest of each."""
 
 
 def log_ticks(
@@ -95,9 +96,9 @@ def calendar_ticks(
         raise InvalidArgument(f"every is 'hour', but {column.name!r} is a DATE: say 'day' or longer")
     low, high = bounds(cursor, column, lower, upper)
     seconds = (high - low) * 86_400 if is_date else (high - low) // of_type.ticks_per_second
-    if seconds // _LONGEST.get(every, 7 * 86_400) > _MOST_PERIODS:
+    if seconds / 86_400 / _LONGEST[every] > _MOST_PERIODS:
         raise InvalidArgument(
-            f"every is {every!r}: more than {_MOST_PERIODS} bins between the bounds: say a longer one"
+            f"every is {every!r}: more than {_MOST_PERIODS} bins between the bounds: say a longer one, or nearer bounds"
         )
     inner = [start for start in _starts(cursor, column.type, every, low, high) if low < start <= high]
     return (low, *inner, high + 1)
