@@ -31,6 +31,15 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def as_text(text: str) -> str:
+    """A text as SQL writes it.
+
+    >>> as_text("o'x")
+    "'o''x'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
 def pick(wanted: str, names: Iterable[str]) -> str | None:
     """The one of `names` that `wanted` means; None if there is none.
 

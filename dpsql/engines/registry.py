@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import LinearQuery
+from dpsql.core.names import as_text
 from dpsql.engines.costs import Rates
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.engine import DuckDBEngine
@@ -167,7 +168,7 @@ def check_unit(cursor: Cursor, source: Source, unit: str) -> None:
         raise InvalidArgument(
             f"privacy_unit is {unit!r}, but the sample of {source.name!r} was drawn by "
             f"{source.place.drawn['by'] or 'rows'}, so it has some rows of a unit and not others: first say "
-            f"CALL dp_source({source.name!r}, identity := {unit!r}, sample := …, rows := …)"
+            f"CALL dp_source({source.argument}, identity := {as_text(unit)}, sample := …, rows := …)"
         )
 
 

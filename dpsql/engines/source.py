@@ -11,7 +11,7 @@ from typing import Final
 from sqlglot import exp
 
 from dpsql.core.domain import Domain
-from dpsql.core.names import pick, quote
+from dpsql.core.names import as_text, pick, quote
 from dpsql.core.of_unit import OfUnit
 from dpsql.core.period import Period, period_key
 from dpsql.engines.place import Place
@@ -84,6 +84,16 @@ class Source:
     def table_key(self) -> str:
         """What the books of its database call the table: its name, after its schema's unless that is main."""
         return key_of(self.schema, self.name)
+
+    @property
+    def argument(self) -> str:
+        """The table as SQL functions take it, in a call that an error advises: `'s.t'`."""
+        return as_text(self.table_key)
+
+    @property
+    def identifier(self) -> str:
+        """The table in a statement that an error advises: `"s"."t"`."""
+        return ".".join(map(quote, [self.name] if self.schema == "main" else [self.schema, self.name]))
 
     @property
     def key(self) -> str:
@@ -170,7 +180,7 @@ def _rows_of(table: exp.Table, period: Period) -> exp.Subquery:
 
 def written_alike(source: Source, column: str) -> str:
     """A statement that writes texts in one way, after which the column has no collation."""
-    return f"ALTER TABLE {quote(source.name)} ALTER {quote(column)} TYPE VARCHAR USING lower({quote(column)})"
+    return f"ALTER TABLE {source.identifier} ALTER {quote(column)} TYPE VARCHAR USING lower({quote(column)})"
 
 
 class FoundView(InvalidArgument):

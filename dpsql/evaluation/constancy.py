@@ -13,7 +13,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.core.domain import Attribute
-from dpsql.core.names import quote
+from dpsql.core.names import as_text, quote
 from dpsql.errors import InvalidQuery
 from dpsql.evaluation.bins import PERIODS
 from dpsql.evaluation.zones import step_of, zone_of
@@ -103,7 +103,7 @@ class Varies(Exception):
         return VariesInBin(
             f"query: {sql_of(self._tree)} is not known to be the same {where} {attribute.name!r}: "
             f"{of_one if self._sums_several else ''}use the edges of its bins ({edges}), or the owner declares edges "
-            f"where it changes with dp_domain(…, {attribute.name!r}, edges := […])"
+            f"where it changes with dp_domain(…, {as_text(attribute.name)}, edges := […])"
         )
 
     def _of_spellings(self) -> InvalidQuery:

@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from dpsql.core.constraint import MOST_TUPLES, Allowed, Codes, Constraint, components
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.names import as_text
 from dpsql.core.steps import released_ticks
 from dpsql.engines.source import Source
 from dpsql.errors import DpsqlError, InvalidArgument
@@ -172,8 +173,7 @@ def _listed(predicates: Sequence[str]) -> str:
 
 def taken_back(source: Source, predicates: Sequence[str]) -> str:
     """How to take a constraint back, for an error message."""
-    text = predicates[0].replace("'", "''")
-    return f"or take it back: CALL dp_constraint('{source.name}', '{text}', remove := true)"
+    return f"or take it back: CALL dp_constraint({source.argument}, {as_text(predicates[0])}, remove := true)"
 
 
 def places_to_try(attributes: Sequence[Attribute]) -> Iterator[npt.NDArray[np.float64]]:

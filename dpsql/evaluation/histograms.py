@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dpsql.core.domain import Attribute
 from dpsql.core.linear_query import Integers
+from dpsql.core.names import as_text
 from dpsql.errors import DomainTooLarge, InvalidQuery
 
 Floats = npt.NDArray[np.float64]
@@ -74,7 +75,7 @@ def histogram_of_bins(declared: Attribute, counted: Attribute, codes: Integers) 
     if declared.regular < 2 and not declared.has_single_values:
         raise InvalidQuery(
             f"query: {declared.name!r} has one bin, in which every quantile lies: declare more bins with "
-            f"dp_domain(…, {declared.name!r}, bins := …)"
+            f"dp_domain(…, {as_text(declared.name)}, bins := …)"
         )
     ticks = np.array(declared.ticks, np.float64 if declared.is_float else np.int64)
     scale = 10 ** (declared.of_type.scale or 0)
@@ -98,7 +99,7 @@ def _finite(declared: Attribute, other: str) -> float:
     if not math.isfinite(float(other)):
         raise InvalidQuery(
             f"query: {other!r} stands for the values of {declared.name!r} outside its bins, and no quantile lies "
-            f"beside it: declare another one with dp_domain(…, {declared.name!r}, other := …)"
+            f"beside it: declare another one with dp_domain(…, {as_text(declared.name)}, other := …)"
         )
     return float(other)
 

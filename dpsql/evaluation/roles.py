@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dpsql.core.constraint import MOST_TUPLES, Allowed, Codes, Constraint, components
 from dpsql.core.domain import Attribute, Domain
+from dpsql.core.names import as_text
 from dpsql.core.tree import Link, Role
 from dpsql.core.unit_row import UnitRow
 from dpsql.engines.source import Source
@@ -103,12 +104,12 @@ def _not_allowed(source: Source, link: Link, role: Role | None, facts: Sequence[
         f"{role_here.name!r} ({role_here.where})" for role_here in link.roles if role in (None, role_here)
     )
     who = f"rows of {source.name!r} {'without' if role is None else 'with'} the role {listed}"
-    helps = f"correct the domain, or take the link back with db.unprotect({source.name!r}, reason) and link anew"
+    helps = f"correct the domain, or take the link back with db.unprotect({source.table_key!r}, reason) and link anew"
     if not facts:
         return f"{who} have no declared value: {helps}"
     stated = " and ".join(repr(fact.predicate) for fact in facts)
-    text = facts[0].predicate.replace("'", "''")
-    back = f"take a constraint back: CALL dp_constraint('{source.name}', '{text}', remove := true)"
+    fact = as_text(facts[0].predicate)
+    back = f"take a constraint back: CALL dp_constraint({source.argument}, {fact}, remove := true)"
     return f"{who}, and the constraints {stated}, together {reason or 'allow no declared value'}: {helps}, or {back}"
 
 
@@ -210,7 +211,7 @@ def _attributes(source: Source, domain: Domain, role: Role) -> list[Attribute]:
         if name not in domain.by_name:
             raise InvalidArgument(
                 f"role {role.name!r} of {source.name!r} reads {name!r}, which is a key or has no domain: a role is "
-                f"told by columns whose domains are declared, CALL dp_domain('{source.name}', {name!r}, …)"
+                f"told by columns whose domains are declared, CALL dp_domain({source.argument}, {as_text(name)}, …)"
             )
     return [attribute for attribute in domain if attribute.name in columns]
 

@@ -25,7 +25,7 @@ from dpsql.evaluation.computed import check_type
 from dpsql.owner.stand_ins import check_fake, check_ids
 
 _WAYS = (
-    "values := […], lower := … with upper := … and bins := …, edges := […], reference := 'table.column', "
+    "\"values\" := […], lower := … with upper := … and bins := …, edges := […], reference := 'table.column', "
     "type := true, computed_as := 'a + b', exclude := true"
 )
 

@@ -345,5 +345,5 @@ def _check_columns(domain: Domain, source: Source, words: str) -> None:
             )
         column = source.column(attribute.name)
         if not fits(attribute, column):
-            shown = quote(attribute.name), source.name, column.type, attribute.stored_type, quote(source.name)
+            shown = quote(attribute.name), source.name, column.type, attribute.stored_type, source.identifier
             raise InvalidArgument(words.format(*shown))

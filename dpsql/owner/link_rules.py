@@ -147,6 +147,6 @@ def _tree(books: Books, source: Source) -> Tree:
     if tree is None:
         raise InvalidArgument(
             f"predicate: it names a column of another table, but no link leads from or to {source.name!r}: say "
-            f"CALL dp_link({source.name!r}, 'parent') first, or name columns of {source.name!r} alone"
+            f"CALL dp_link({source.argument}, 'parent') first, or name columns of {source.name!r} alone"
         )
     return tree

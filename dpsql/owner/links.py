@@ -236,7 +236,7 @@ def _keys(
         if not constraints:
             raise InvalidArgument(
                 f"{child.name!r} has no FOREIGN KEY to {parent.name!r}: say which columns lead to it, key := '…' and, "
-                "where they are called otherwise there, references := '…'"
+                "where they are called otherwise there, \"references\" := '…'"
             )
         listed = ", ".join("(" + ", ".join(names) + ")" for names, _ in constraints)
         raise InvalidArgument(

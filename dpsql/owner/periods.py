@@ -19,6 +19,7 @@ from dpsql.books.ledger.periods import find_periods
 from dpsql.books.ledger.store import Books
 from dpsql.core.column_types import public_type
 from dpsql.core.domain import Domain
+from dpsql.core.names import as_text, quote
 from dpsql.core.period import TYPES, Periods, check_every
 from dpsql.core.period_domain import reaches
 from dpsql.engines.source import Column, Source
@@ -136,7 +137,7 @@ def check_declared(source: Source, domain: Domain) -> None:
     if not reaches(period, attribute):
         raise InvalidArgument(
             f"period is {period.label!r}, but no declared value of {period.column!r} lies in it: declare a domain that "
-            f"reaches it, CALL dp_domain('{source.name}', '{period.column}', lower := …, upper := …)"
+            f"reaches it, CALL dp_domain({source.argument}, {as_text(period.column)}, lower := …, upper := …)"
         )
 
 
@@ -159,11 +160,13 @@ def _check_column(source: Source, column: Column) -> None:
     kind = public_type(column.type)
     if kind in TYPES:
         return
-    instead = f"store it as one: ALTER TABLE {source.name} ALTER {column.name} TYPE DATE"
+    alter = f"ALTER TABLE {source.identifier} ALTER {quote(column.name)} TYPE"
+    of_date = "" if kind == "VARCHAR" or kind.startswith("TIMESTAMP") else " USING …"  # other types have no cast
+    instead = f"store it as one: {alter} DATE{of_date}"
     if kind == "TIMESTAMP WITH TIME ZONE":
         instead = (
-            "of this one the time zone of the session would decide. Store it in UTC first: ALTER TABLE "
-            f"{source.name} ALTER {column.name} TYPE TIMESTAMP USING {column.name} AT TIME ZONE 'UTC'"
+            "of this one the time zone of the session would decide. Store it in UTC first: "
+            f"{alter} TIMESTAMP USING {quote(column.name)} AT TIME ZONE 'UTC'"
         )
     raise InvalidArgument(
         f"by is {column.name!r}, a column of type {kind}: periods are of columns of type DATE or TIMESTAMP; {instead}"

@@ -13,7 +13,7 @@ from dpsql.books.tables.links import declared_beside, link_of, path_of
 from dpsql.books.tables.public import check_unclaimed, elsewhere
 from dpsql.core.column_types import lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
-from dpsql.core.names import fold
+from dpsql.core.names import as_text, fold
 from dpsql.core.neighbours import Neighbours
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.declare import automatic, check_range, declare_members
@@ -191,8 +191,8 @@ def account_of(books: Books, source: Source) -> Account:
     account = find_account(books, source.key)
     if account is None:
         raise NotProtected(
-            f"table {source.name!r} is not protected: its owner says CALL dp_protect('{source.name}', epsilon := 3.0, "
-            "delta := 1e-9)"
+            f"table {source.name!r} is not protected: its owner says CALL dp_protect({source.argument}, epsilon := "
+            "3.0, delta := 1e-9)"
         )
     if account.unit_column is not None and link_of(books, source.key) is None:
         matches = [column for column in source.columns if column.name == account.unit_column]
@@ -219,7 +219,7 @@ def chargeable(books: Books, source: Source) -> Account:
         if account.neighbours.unit_rows is None:
             raise InvalidArgument(
                 f"rows of {source.name!r} are counted once its owner says how many rows of one unit count, such as "
-                f"CALL dp_link('{source.name}', '{link.parent}', max_rows := 20); noise grows with it"
+                f"CALL dp_link({source.argument}, {as_text(link.parent)}, max_rows := 20); noise grows with it"
             )
         path_of(books, source.key)
     check_sample(source, account.neighbours)
@@ -238,7 +238,7 @@ def check_sample(source: Source, neighbours: Neighbours) -> None:
         raise InvalidArgument(
             f"neighbours is 'replace_one', where the number of rows is public, but {source.name!r} is a sample, whose "
             "number of rows is private. Of a table that is not protected yet, say neighbours := 'add_remove'; of one "
-            f"that is, CALL dp_source({source.name!r}), which ends the sample: then all rows count"
+            f"that is, CALL dp_source({source.argument}), which ends the sample: then all rows count"
         )
 
 

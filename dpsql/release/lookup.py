@@ -19,6 +19,7 @@ from dpsql.books.tables.links import beside, declared_beside, link_of, per_unit_
 from dpsql.core.column_types import column_type, kind_of, lists_members, public_type
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.linear_family import LinearFamily
+from dpsql.core.names import as_text
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.tree import UNITS
 from dpsql.core.workload import Workload
@@ -237,9 +238,10 @@ def _check_counted(books: Books, source: Source, query: Query) -> None:
         if attribute is None or attribute.kind == "excluded":
             preserved = query.scope.preserved
             rows = "count(*), which counts rows with NULL, too" if preserved is None else f"count({preserved.key})"
+            by_domain = "with dp_domain, or " if column_type(column.type).listable else ""
             raise NotDeclared(
                 f"query: count({name}) counts the rows in which {name!r} is not NULL, and it has no public domain: say "
-                f"{rows}; or the owner declares it with dp_domain, or as NOT NULL in the table"
+                f"{rows}; or the owner declares it {by_domain}as NOT NULL in the table"
             )
 
 
@@ -374,14 +376,14 @@ def _check_listed(account: Account, column: Column, request: DiscoveryRequest) -
     if not column_type(column.type).listable:
         raise InvalidArgument(
             f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "
-            f"dp_domain(…, {column.name!r}, exclude := true)"
+            f"dp_domain(…, {as_text(column.name)}, exclude := true)"
         )
     if column.name == account.unit_column:
         raise InvalidArgument(f"column {column.name!r} is the privacy unit, of which no value may be known")
     if column_type(column.type).equal_text is None:
         raise InvalidArgument(
             f"column {column.name!r} is of type {kind_of(column.type)}, of which equal values are written in several "
-            f'ways: declare them with dp_domain(…, {column.name!r}, "values" := […])'
+            f'ways: declare them with dp_domain(…, {as_text(column.name)}, "values" := […])'
         )
     if automatic(column) is not None:
         raise InvalidArgument(f"column {column.name!r} is of type {column.type}, which tells its values by itself")

@@ -12,6 +12,7 @@ from dpsql.books.tables.table_keys import primary_key
 from dpsql.core.constraint import Allowed, Constraint
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.link_rule import LinkRule
+from dpsql.core.names import as_text
 from dpsql.core.tree import MOST_OF_UNIT, UNITS, Link, Role, Tree
 from dpsql.engines.protocol import Engine, TableCounter
 from dpsql.engines.source import Column, Source
@@ -246,7 +247,7 @@ def look_up_members(books: Books, source: Source, account: Account, ordered_by: 
     if tree is None:
         raise InvalidArgument(
             f"linked := true, but no table is linked to {source.name!r}, and its rows are no rows of a privacy unit: "
-            f"say CALL dp_link('child', {source.name!r}) first, or leave linked out"
+            f"say CALL dp_link('child', {source.argument}) first, or leave linked out"
         )
     if account.neighbours.total_is_public:
         raise InvalidArgument(
@@ -284,8 +285,8 @@ def _check_order(member: Member, name: str) -> None:
     if attribute.kind != "bins" or attribute.is_read or attribute.other is not None:
         raise InvalidArgument(
             f"ordered_by is {name!r}, whose values are not in bins. Of numbers or times "
-            f"CALL dp_domain({member.source.name!r}, {name!r}, lower := …, upper := …) makes them; else order by "
-            "another column"
+            f"CALL dp_domain({member.source.argument}, {as_text(name)}, lower := …, upper := …) makes them; else "
+            "order by another column"
         )
 
 

@@ -99,7 +99,7 @@ def _cells(table: Source, domain: Domain, part: Sequence[Constraint]) -> tuple[t
     cells = np.flatnonzero(holds)
     if not len(cells):
         raise InvalidQuery(
-            f"{_WHERE} {words} is true of no declared value: ask for declared ones, FROM dp_domains('{table.key}')"
+            f"{_WHERE} {words} is true of no declared value: ask for declared ones, FROM dp_domains({table.argument})"
         )
     if len(cells) > _MOST_CELLS:
         raise InvalidQuery(

@@ -25,7 +25,7 @@ from dpsql.books.tables.protection import forget, free
 from dpsql.books.tables.write_table_ids import holder, mark_tables
 from dpsql.core.column_types import public_type
 from dpsql.core.domain import Attribute
-from dpsql.core.names import fold
+from dpsql.core.names import as_text, fold
 from dpsql.core.of_unit import OfUnit
 from dpsql.core.tree import Link, Tree
 from dpsql.engines.duckdb.declare import automatic
@@ -121,7 +121,7 @@ def check_place(source: Source) -> None:
     if any(fold(column.name) == "rowid" for column in source.columns):
         raise InvalidArgument(
             f"table {source.name!r} has a column 'rowid', which hides how DuckDB tells rows apart: ALTER TABLE "
-            f"{source.name} RENAME rowid TO …"
+            f"{source.identifier} RENAME rowid TO …"
         )
     if source.place is not None:
         raise InvalidArgument(
@@ -263,8 +263,8 @@ def _record(books: Books, member: Member) -> Member:
         check_free(books, member.source)
     if find_account(books, member.account) is None:
         raise NotProtected(
-            f"table {member.account!r} is not protected: its owner says CALL dp_protect('{member.account}', epsilon := "
-            "3.0, delta := 1e-9) first"
+            f"table {member.account!r} is not protected: its owner says CALL dp_protect({as_text(member.account)}, "
+            "epsilon := 3.0, delta := 1e-9) first"
         )
     if find_periods(books, member.account) is not None:
         raise InvalidArgument(f"each period of {member.account!r} has a budget, so no other table has a part in one")

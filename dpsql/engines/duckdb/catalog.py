@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.core.names import fold, quote
+from dpsql.core.names import as_text, fold, quote
 from dpsql.engines.duckdb.names import DUCKDB, KINDS, LONGEST, current_schema, split_name
 from dpsql.engines.duckdb.stubs import is_stub, place_of
 from dpsql.engines.source import Column, FoundView, Source
@@ -134,7 +134,7 @@ def _refuse_foreign(cursor: duckdb.DuckDBPyConnection, parts: tuple[str, str, st
             raise InvalidArgument(
                 f"{shown} is in {catalog!r}, a database of type {kind}, and dpsql works on tables of DuckDB databases: "
                 f"copy it into one, CREATE TABLE … AS FROM {shown}, and name the copy; or leave the rows there, CALL "
-                f"dp_source({parts[2]!r}, engine := …)"
+                f"dp_source({as_text(parts[2])}, engine := …)"
             )
 
 

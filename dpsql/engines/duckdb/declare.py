@@ -10,6 +10,7 @@ import duckdb
 
 from dpsql.core.column_types import column_type, kind_of, public_type
 from dpsql.core.domain import Attribute, equal_width
+from dpsql.core.names import as_text
 from dpsql.engines.duckdb.ticks import canonical, check_distinct, edge_texts, first_equal, is_among, tick
 from dpsql.engines.duckdb.ticks import ticks as ticks_of
 from dpsql.engines.source import Column
@@ -39,7 +40,7 @@ def declare_members(column: Column, *, nullable: bool) -> Attribute:
     if values is None:
         raise InvalidArgument(
             f"column {column.name!r} is of type {kind_of(column.type)}, which lists no members: type := true is for "
-            "ENUM columns; give values := […], or lower, upper and bins"
+            'ENUM columns; give "values" := […], or lower, upper and bins'
         )
     return Attribute(column.name, column.type, "values", values, nullable=nullable, origin="type")
 
@@ -61,7 +62,7 @@ def declare_values(
     if not column_type(column.type).listable:
         raise InvalidArgument(
             f"column {column.name!r} is of type {kind_of(column.type)}, which can have no domain: say "
-            f"dp_domain(…, {column.name!r}, exclude := true)"
+            f"dp_domain(…, {as_text(column.name)}, exclude := true)"
         )
     kind = public_type(column.type)
     texts = canonical(cursor, values, kind, "values")
@@ -113,7 +114,7 @@ def check_has_bins(column: Column) -> None:
     """
     if not column_type(column.type).has_bins:
         raise InvalidArgument(
-            f"column {column.name!r} is of type {kind_of(column.type)}, which has no bins: give values := […] or "
+            f'column {column.name!r} is of type {kind_of(column.type)}, which has no bins: give "values" := […] or '
             "exclude := true"
         )
 

@@ -13,7 +13,7 @@ from typing import Final
 import duckdb
 from sqlglot import exp
 
-from dpsql.core.names import quote
+from dpsql.core.names import as_text, quote
 from dpsql.engines.duckdb.types import data_type
 from dpsql.engines.place import PinnedFile, Place
 from dpsql.engines.source import Column, Source, key_of
@@ -42,7 +42,7 @@ def place_of(cursor: duckdb.DuckDBPyConnection, catalog: str, schema: str, name:
     if not rows:
         raise InvalidArgument(
             f"table {name!r} stands for rows elsewhere, but the books of {catalog!r} do not say where: it was renamed "
-            f"or copied. Rename it back, or say CALL dp_source({name!r}, …) again"
+            f"or copied. Rename it back, or say CALL dp_source({as_text(key_of(schema, name))}, …) again"
         )
     ((engine, words, pin, identity, sample),) = rows
     return Place(engine, words, pin, tuple(identity), sample)
@@ -64,7 +64,7 @@ def check_stub(source: Source) -> None:
     if pinned is not None and set(pinned) != {column.name for column in source.columns}:
         raise DpsqlError(
             f"the columns of {source.name!r} are not those of its rows: the table was altered here. Say "
-            f"CALL dp_source({source.name!r}), which gives it the columns of its rows"
+            f"CALL dp_source({source.argument}), which gives it the columns of its rows"
         )
 
 

@@ -38,10 +38,10 @@ from dpsql.engines.source import Source
 class OtherFiles(CountingRefused):
     """A file is not what was pinned."""
 
-    def __init__(self, name: str) -> None:  # how many they are may tell how many values a folder's column has
+    def __init__(self, source: Source) -> None:  # how many they are may tell how many values a folder's column has
         super().__init__(
-            f"files of {name!r} are not what they were when they were pinned: restore them, and the same call goes on; "
-            f"or the owner pins what is there now, CALL dp_source({name!r})"
+            f"files of {source.name!r} are not what they were when they were pinned: restore them, and the same call "
+            f"goes on; or the owner pins what is there now, CALL dp_source({source.argument})"
         )
 
 
@@ -61,7 +61,7 @@ def as_pinned(cursor: Cursor, source: Source, files: Sequence[PinnedFile]) -> It
     with constant_errors():
         is_other = changed(cursor, files)
     if is_other:
-        raise OtherFiles(source.name)
+        raise OtherFiles(source)
 
 
 def _pinned_files(cursor: Cursor, source: Source) -> list[PinnedFile]:
@@ -74,7 +74,7 @@ def _reason(cursor: Cursor, source: Source, files: Sequence[PinnedFile], failed:
     refused = refusal_of(failed.__context__, [file.path for file in files])
     with suppress(duckdb.Error, BucketRefused):  # a transaction may be over, and takes no statement
         if changed(cursor, files):
-            return OtherFiles(source.name)
+            return OtherFiles(source)
     return refused or failed
 
 
@@ -160,7 +160,7 @@ class LakeEngine(NamedByHost, ABC):
         """See `Engine.check`."""
         check_stub(source)
         if changed(self._cursor, files_of(self._cursor, source)):
-            raise OtherFiles(source.name)
+            raise OtherFiles(source)
         self._checked = source
 
     def check_unit(self, source: Source, unit: str) -> None:

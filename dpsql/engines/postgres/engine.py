@@ -89,7 +89,7 @@ class PostgresEngine(OnServer[PostgresSession]):
         if source.place is not None and not source.place.identity:
             raise InvalidArgument(
                 f"privacy_unit is {unit!r}: of the rows of a unit dpsql chooses by what tells rows apart, and "
-                f"{source.name!r} has no primary key in Postgres. Say CALL dp_source({source.name!r}, …, identity := "
+                f"{source.name!r} has no primary key in Postgres. Say CALL dp_source({source.argument}, …, identity := "
                 "'…') again with columns of a UNIQUE constraint that are NOT NULL"
             )
 

@@ -175,7 +175,7 @@ class SparkEngine(OnServer[Session], ABC):
         try:
             rows = rows_of(session, relation, snapshot)
         except TableChanged:
-            raise SnapshotGone(source.name) from None
+            raise SnapshotGone(source) from None
         relation = seen_in(session, relation, rows)
         if not has_columns(source, relation.columns):
             raise TableChanged("Spark")
@@ -183,7 +183,7 @@ class SparkEngine(OnServer[Session], ABC):
 
         def still() -> None:
             if snapshot.version is None and files_of(session, relation, rows) != snapshot.files:
-                raise SnapshotGone(source.name)
+                raise SnapshotGone(source)
             if relation.has_versions:
                 check_not_cached(session, relation.name)
 
@@ -232,7 +232,7 @@ class SparkSqlEngine(SparkEngine):
         """See `ExternalEngine.check_unit`: which rows count is drawn from a secret, and Spark logs its plans."""
         raise InvalidArgument(
             f"privacy_unit is {unit!r}: which rows of a unit count is drawn from a secret, which a statement of Spark "
-            f"would show in its plans and logs. Say CALL dp_source({source.name!r}, engine := 'spark', …), where the "
+            f"would show in its plans and logs. Say CALL dp_source({source.argument}, engine := 'spark', …), where the "
             "tasks choose, or copy the table into this database"
         )
 

@@ -18,7 +18,7 @@ from dpsql.core.names import fold
 from dpsql.engines.external import check_case
 from dpsql.engines.place import PinnedFile
 from dpsql.engines.protocol import CountingFailed
-from dpsql.engines.source import IS_A_VIEW, Column
+from dpsql.engines.source import IS_A_VIEW, Column, Source
 from dpsql.engines.spark.dialect import is_collated, native_of
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.versions import DELTA, ICEBERG, VERSIONED, identity, latest, rows_at
@@ -168,10 +168,10 @@ class Snapshot:
 class SnapshotGone(DpsqlError):
     """The rows that were pinned are not there any more. The text names no file, because a name may hold a value."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: Source) -> None:
         super().__init__(
-            f"the rows of {source!r} in Spark are not those that were pinned: restore them, and the same call goes on; "
-            f"or the owner pins what is there now, CALL dp_source({source!r})"
+            f"the rows of {source.name!r} in Spark are not those that were pinned: restore them, and the same call "
+            f"goes on; or the owner pins what is there now, CALL dp_source({source.argument})"
         )
 
 

@@ -22,7 +22,7 @@ PRESENCE: Final = "count rows with count(*), or copy the table into this databas
 NUMBERS: Final = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 """Numbers of DuckDB that databases write in other words."""
 AMONG: Final = "leave out the option that draws a sample, or copy the table into this database"
-READ_AS: Final = "make a column of numbers there, or declare values := […] in place of read_as"
+READ_AS: Final = 'make a column of numbers there, or declare "values" := […] in place of read_as'
 SUMS: Final = "count groups with count(*), or copy the table into this database"
 
 
