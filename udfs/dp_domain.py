@@ -6,6 +6,7 @@ import duckdb
 
 from dpsql.books.ledger.store import Books
 from dpsql.core.domain import Attribute
+from dpsql.engines.duckdb.calls import literal, parameter
 from dpsql.engines.registry import find_source
 from dpsql.engines.source import Source
 from dpsql.errors import InvalidArgument
@@ -124,7 +125,9 @@ class DpDomain(SqlFunction):
             source.column(call["column"])
         for name in ("values", "edges", "points", "nulls_as"):
             if call[name] is not None and not isinstance(call[name], list):
-                raise InvalidArgument(f"{name} is {call[name]!r}: give a list, {name} := [{call[name]!r}, …]")
+                raise InvalidArgument(
+                    f"{name} is {call[name]!r}: give a list, {parameter(name)} := [{literal(call[name])}, …]"
+                )
         if call["discover"]:
             return self._discovery(call)
         for name in ("epsilon", "delta", "heavy", "period"):

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-_RESERVED: Final = frozenset({"values", "references"})
-"""Names of parameters that DuckDB reads as names only in double quotes."""
+_RESERVED: Final = frozenset({"values", "references", "table", "order"})
+"""Names of parameters, and an option of a mechanism, that some DuckDB reads as names only in double quotes."""
 
 
 def call_of(function: str, places: Sequence[str], named: Mapping[str, Any], width: int | None = None) -> str:
@@ -30,7 +30,7 @@ def call_of(function: str, places: Sequence[str], named: Mapping[str, Any], widt
         if isinstance(value, list | tuple):
             parts = ["[]"] if not parts else [f"[{parts[0]}", *parts[1:]]
             parts[-1] = parts[-1] if parts == ["[]"] else f"{parts[-1]}]"
-        given += [f"{_parameter(name)} := {parts[0]}", *parts[1:]]
+        given += [f"{parameter(name)} := {parts[0]}", *parts[1:]]
     parts = [f"CALL {function}({given[0]}", *given[1:]]
     return _joined([*(f"{part}," for part in parts[:-1]), f"{parts[-1]});"], width)
 
@@ -63,5 +63,10 @@ def literal(value: Any) -> str:
     return exp.Literal.string(str(value)).sql(dialect="duckdb")
 
 
-def _parameter(name: str) -> str:
+def parameter(name: str) -> str:
+    """The name of a parameter as a call has it, in double quotes where SQL reserves it.
+
+    >>> parameter("values"), parameter("lower")
+    ('"values"', 'lower')
+    """
     return f'"{name}"' if name in _RESERVED else name

@@ -8,9 +8,9 @@ The queries are all cells of the workload's marginals, its thresholds, and their
               D_t = s records; each maximises  Σ_{i≤t} q_i(x) + ⟨x, σ⟩  over one-hot records x, with σ ~ Exp of its own
     output    all records of D_1 … D_T, with equal weights
 
-That is the paper's order, shifted so that no query is paid for that no record hears of. With `order := 'paper'`, which
-`faithful := true` asks for, the output is all records of D_0 … D_{T−1}, the paper's D_1 … D_T: uniform ones are part
-of it, and the last query is heard of by none.
+That is the paper's order, shifted so that no query is paid for that no record hears of. With `"order" := 'paper'`,
+which `faithful := true` asks for, the output is all records of D_0 … D_{T−1}, the paper's D_1 … D_T: uniform ones are
+part of it, and the last query is heard of by none.
 
 A query that the released records should satisfy more often comes with a plus, its negation with a minus; which of both
 is private too, so cell and sign are drawn together. Instead of an integer program for each record, all s of a round are
