@@ -117,7 +117,7 @@ def _with_column(node: exp.Expr, query: exp.Select, scope: Scope, place: Place, 
         if not isinstance(above, exp.Column) or not isinstance(below, exp.Column):
             refuse(node, "a subquery of linked tables is of the unit's rows, by its key", _INSTEAD)
         if units.columns.get(below.name) != above.name:
-            refuse(node, f"{sql_of(theirs)} is not the key that leads to {sql_of(mine)}", _INSTEAD)
+            refuse(node, f"{sql_of(theirs)} = {sql_of(mine)} does not lead from rows to their units", _INSTEAD)
         met.add(above.name)
     if not units.keys <= met:
         refuse(node, "a subquery of linked tables is of the unit's rows, by its key", _INSTEAD)
