@@ -351,11 +351,19 @@ def exponential_sample(scores: Integers, rate: Fraction, count: int, entropy: En
         count: how many to draw.
         entropy: source of random bytes; tests inject one, releases never do.
     """
-    order = np.argsort(scores, kind="stable")[::-1]
+    order = _descending(scores)
     values, starts, counts = _runs(scores[order])
     gaps = [int(values[0]) - int(value) for value in values]
     groups = Table(ScoreWeights(gaps, counts.tolist(), rate)).draw(count, entropy)
     return [int(order[starts[group] + uniform_below(int(counts[group]), entropy)]) for group in groups]
+
+
+def _descending(scores: Integers) -> Integers:
+    """The reverse of a stable sort. Of a large workload nearly all scores are 0, and those are not compared."""
+    others = np.flatnonzero(scores)
+    ordered = others[np.argsort(scores[others], kind="stable")[::-1]]
+    positive = int((scores > 0).sum())
+    return np.concatenate([ordered[:positive], np.flatnonzero(scores == 0)[::-1], ordered[positive:]])
 
 
 def _runs(ordered: Integers) -> tuple[Integers, Integers, Integers]:

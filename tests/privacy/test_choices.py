@@ -11,6 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from dpsql.core.domain import Attribute, Domain
@@ -18,7 +20,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.threshold import Threshold, clique_of, family_counts, moved_of
 from dpsql.errors import InsufficientBudget, InvalidArgument
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.noise import exponential_sample
+from dpsql.privacy.noise import _descending, exponential_sample
 from dpsql.runtime.progress import Quiet
 
 from ..conftest import seeded_entropy
@@ -185,6 +187,13 @@ def test_independent_draws_may_repeat():
     observed = {key: pairs.count(key) for key in both}
     observed["rest"] = len(pairs) - sum(observed.values())
     assert fits(observed, {**both, "rest": rest})
+
+
+@given(scores=st.lists(st.integers(-3, 3) | st.integers(-(2**61), 2**61), min_size=1, max_size=30))
+def test_scores_of_zero_are_put_where_a_sort_would_put_them(scores):
+    """A sample's places are those of the sorted scores, the largest first, whatever scores there are."""
+    array = np.array(scores, np.int64)
+    np.testing.assert_array_equal(_descending(array), np.argsort(array, kind="stable")[::-1])
 
 
 @pytest.mark.medium
