@@ -19,7 +19,7 @@ from dpsql.core.prior import packed, project_rows
 from dpsql.core.threshold import Family, clique_of
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge
-from dpsql.mechanisms.costs import QUESTION_SECONDS, SCORED_SECONDS
+from dpsql.mechanisms.costs import QUESTION_SECONDS
 from dpsql.privacy.journal import Query, SignedQuery
 
 Floats = npt.NDArray[np.float64]
@@ -28,6 +28,7 @@ SPAN: Final = "span of weights"
 """What errors of linear queries are measured in."""
 _MOST_CELLS: Final = 20_000_000
 _MOST_CONJUNCTIONS: Final = 50_000
+_DRAWN_SECONDS: Final = 1.1e-7  # of a cell and its negation in a round that draws some of all
 _RECORD_SECONDS: Final = 5.4e-07  # of a record and a value that it may take
 _ADDED_SECONDS: Final = 2e-9  # of a number that is added up for thresholds
 _CONJUNCTION_SECONDS: Final = 5.4e-07  # of a record and a conjunction
@@ -77,7 +78,7 @@ def workload_words(workload: Workload, unit: str = "largest weight") -> str:
 def game_seconds(domain: Domain, workload: Workload, rounds: int, records: int, conjunctions: float) -> float:
     """About how long so many rounds take that score all cells and find so many records for so many conjunctions."""
     added = sum(len(part.clique) * (part.least + 1) * domain.size(part.clique) for part in workload.thresholds)
-    scored = rounds * (SCORED_SECONDS * cells_of(domain, workload) + _ADDED_SECONDS * added + QUESTION_SECONDS)
+    scored = rounds * (_DRAWN_SECONDS * cells_of(domain, workload) + _ADDED_SECONDS * added + QUESTION_SECONDS)
     return scored + rounds * records * (_RECORD_SECONDS * domain.width + _CONJUNCTION_SECONDS * conjunctions)
 
 

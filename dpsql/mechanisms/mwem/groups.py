@@ -13,12 +13,13 @@ import heapq
 import math
 import random
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Final
 
 from dpsql.core.domain import Domain
 from dpsql.core.linear_family import LinearFamily, QueryFamily, columns_of
+from dpsql.mechanisms.costs import TILTED_SECONDS, UPDATE_SECONDS
 from dpsql.mechanisms.threshold_queries import expected_noise
 
 _PLAYS: Final = 15
@@ -26,6 +27,9 @@ _ERROR: Final = 0.4
 """Up to which the L1 error of a marginal is drawn, for each column but the first."""
 _KEPT: Final = 0.99
 """The part of an error that is left when a cell was measured."""
+_READ_SECONDS: Final = 1e-9  # of a cell of a group that an answer is added up from
+_ANSWER_SECONDS: Final = 1e-4  # of an answer, whatever the group
+_DRAWN_SECONDS: Final = 4e-8  # of a cell of a group from which rows are drawn
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,43 @@ class Updates:
     """What the rounds update.
 
     Attributes:
-        cells: of the groups, added up over all updates of one pass.
+        cells: of the groups, added up over all updates of one pass by all that was measured inside.
         number: of the updates of one pass.
+        newest: of the groups, added up over one update a round, by the newest answer.
+        held: of all groups, added up over the rounds.
+        read: of the groups that each candidate's columns are in, added up over candidates and rounds.
     """
 
-    cells: float
-    number: float
+    cells: float = 0.0
+    number: float = 0.0
+    newest: float = 0.0
+    held: float = 0.0
+    read: float = 0.0
+
+    def plus(self, other: Updates) -> Updates:
+        """Both."""
+        return Updates(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(Updates)))
+
+    def tilting_seconds(self, through: int, passes: int, rounds: int, asked: int, *, averaged: bool) -> float:
+        """About how long single updates take, answers to all candidates, and rows that are drawn from all groups.
+
+        Args:
+            through: how often the iterates are computed.
+            passes: over all answers; 1 is of the newest one only.
+            rounds: T.
+            asked: how many answers scores take.
+            averaged: whether rows are drawn from all iterates, or from the last one.
+        """
+        cells, number = (self.newest, rounds) if passes == 1 else (self.cells, self.number)
+        moved = through * passes * (TILTED_SECONDS * cells + UPDATE_SECONDS * number)
+        answered = _READ_SECONDS * self.read + _ANSWER_SECONDS * asked
+        return moved + answered + _DRAWN_SECONDS * (self.held if averaged else self.held / rounds)
+
+    @staticmethod
+    def middle(plays: Sequence[Updates]) -> Updates:
+        """The geometric mean of each, at least 1."""
+        numbers = ([max(1.0, getattr(play, part.name)) for play in plays] for part in fields(Updates))
+        return Updates(*map(statistics.geometric_mean, numbers))
 
 
 def foreseen_updates(
@@ -60,7 +95,7 @@ def foreseen_updates(
     ]
     share = 0.0 if whole else _KEPT
     plays = [_play(domain, columns, noise, rounds, max_cells, share, random.Random(seed)) for seed in range(_PLAYS)]
-    return Updates(*(statistics.geometric_mean(getattr(play, name) for play in plays) for name in ("cells", "number")))
+    return Updates.middle(plays)
 
 
 def _play(
@@ -77,19 +112,31 @@ def _play(
     queue = [(noise[place] - error, place) for place, error in enumerate(errors)]
     heapq.heapify(queue)
     group = {name: frozenset((name,)) for name in domain.names}
-    held = dict.fromkeys(group.values(), 0)  # how often something inside each group was selected
-    selected, cells, number = 0, 0.0, 0.0
-    while queue and selected < rounds:
+    inside = dict.fromkeys(group.values(), 0)  # how often something inside each group was selected
+    sizes = {names: float(domain.size(domain.clique(names))) for names in inside}
+    rounds_played, sums, read = 0, Updates(), _read(columns, group, sizes)
+    while queue and rounds_played < rounds:
         score, place = heapq.heappop(queue)
         parts = {group[name] for name in columns[place]}
         joined = frozenset[str]().union(*parts)
-        size = math.prod(domain.by_name[name].size for name in joined)
+        size = math.prod(sizes[part] for part in parts)
         if size > max_cells:  # for good, because groups only grow
             continue
+        inside[joined] = 1 + sum(inside.pop(part) for part in parts)
+        sizes[joined] = size
         if len(parts) > 1:
             group |= dict.fromkeys(joined, joined)
-        held[joined] = 1 + sum(held.pop(part) for part in parts)
-        inside = len(joined) + held[joined]
-        selected, cells, number = selected + 1, cells + size * inside, number + inside
+            read = _read(columns, group, sizes)
+        updates = len(joined) + inside[joined]
+        whole = sum(sizes[names] for names in inside)
+        sums = sums.plus(Updates(size * updates, updates, size, whole, read))
+        rounds_played += 1
         heapq.heappush(queue, (noise[place] - share * (noise[place] - score), place))
-    return Updates(cells, number)
+    return sums
+
+
+def _read(
+    columns: Sequence[frozenset[str]], group: Mapping[str, frozenset[str]], sizes: Mapping[frozenset[str], float]
+) -> float:
+    """Cells of the groups that an answer to each candidate is added up from."""
+    return sum(sizes[names] for asked in columns for names in {group[name] for name in asked})

@@ -58,7 +58,6 @@ from dpsql.mechanisms.costs import (
     QUESTION_SECONDS,
     SCORED_BYTES,
     SCORED_SECONDS,
-    TILTED_SECONDS,
     UPDATE_SECONDS,
     base_seconds,
 )
@@ -66,7 +65,7 @@ from dpsql.mechanisms.course import Course
 from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.linear_queries import sensitivity_remarks, weighing_seconds
 from dpsql.mechanisms.mwem.asking import ask, asked_of, named
-from dpsql.mechanisms.mwem.groups import foreseen_updates
+from dpsql.mechanisms.mwem.groups import Updates, foreseen_updates
 from dpsql.mechanisms.mwem.iterates import Iterates, Past
 from dpsql.mechanisms.one_way_start import STARTS, singles, told_singles
 from dpsql.mechanisms.promises import (
@@ -258,20 +257,30 @@ class MWEM(Mechanism):
         if self.start == "marginals" and self.passes > 1:
             scored = (0.25 if self.queries == "marginals" else 0.35) * SCORED_SECONDS * rounds * sum(sizes)
             return fixed + scored + self._moving(domain, workload, rows, rho)
-        updates = rounds * self.passes * (rounds / 2 if self.passes > 1 else 1.0)
-        again = updates if self.output == "average" else 0.0  # iterates are computed once more, and scores are not
-        group = min(self.max_cells, domain.size(domain.names))
-        group = min(group, 100_000) if self.start == "uniform" and self.queries == "cells" else group // 2
-        return fixed + SCORED_SECONDS * rounds * sum(sizes) + (TILTED_SECONDS * group + 1e-4) * (updates + again)
+        return fixed + SCORED_SECONDS * rounds * sum(sizes) + self._tilting(domain, workload, rows, rho)
 
     def _moving(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """About how long the updates take, each of a group; of whole marginals noise decides how large those grow."""
+        updates = self._updates(domain, workload, rows, rho)
+        return self._through * self.passes * (MOVED_SECONDS * updates.cells + UPDATE_SECONDS * updates.number)
+
+    def _tilting(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
+        """About how long updates by the newest answer take, or by all; answers to all candidates; and drawn rows."""
+        rounds = self._rounds(Facts(domain, workload, Neighbours.ADD_REMOVE, rho, rows))
+        updates, asked = self._updates(domain, workload, rows, rho), rounds * len(self._candidates(workload))
+        return updates.tilting_seconds(self._through, self.passes, rounds, asked, averaged=self.output == "average")
+
+    def _updates(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> Updates:
+        """What the rounds may update."""
         facts = Facts(domain, workload, Neighbours.ADD_REMOVE, rho, rows)
         spread = self._noise.stddev(self.course(facts).step[1], 1) / max(1.0, rows)
         whole, candidates = self.queries == "marginals", self._candidates(workload)
-        updates = foreseen_updates(domain, candidates, spread, self._rounds(facts), self.max_cells, whole=whole)
-        again = _GOING_THROUGH if self.output == "average" else 1
-        return again * self.passes * (MOVED_SECONDS * updates.cells + UPDATE_SECONDS * updates.number)
+        return foreseen_updates(domain, candidates, spread, self._rounds(facts), self.max_cells, whole=whole)
+
+    @property
+    def _through(self) -> int:
+        """How often the iterates are computed."""
+        return _GOING_THROUGH if self.output == "average" else 1
 
     def remarks(self, course: Course) -> Sequence[Remark]:
         """See `Mechanism.remarks`: what linear queries have for noise, and Claim 3, of the lecture's algorithm only."""

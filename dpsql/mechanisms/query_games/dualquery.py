@@ -93,8 +93,8 @@ from dpsql.runtime.progress import Progress
 
 _SAMPLING_ERROR: Final = 0.05
 _USUAL_RECORDS: Final = 200
-_SEARCHED: Final = 115
-"""Records that a local search for one looks at, by runs of 7 to 147 rounds of 49 to 1,180 draws."""
+_SEARCH_SECONDS: Final = 0.015  # of a local search for one record
+_SEARCHED_SECONDS: Final = 1e-4  # of a conjunction in it, of 30 to 4,000
 _LEAD: Final = 0.25  # the factor of the noise of leaders, of 0.05 to 16 the best on Adult at ε = 1
 
 
@@ -236,10 +236,12 @@ class DualQuery(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: rounds and draws follow from the charge."""
         rounds, samples = self._rule(domain, workload, rho, max(1.0, rows))
-        after = self.start == "marginals"
-        records, queries = self.records * (1 if after else _SEARCHED), rounds * samples / 2 if after else samples
-        queries = min(queries, 2.0 * cells_of(domain, workload)) * conjunctions_each(domain, workload)
-        return base_seconds(rows) + game_seconds(domain, workload, rounds, records, queries)
+        each, most = conjunctions_each(domain, workload), 2.0 * cells_of(domain, workload)
+        if self.start == "marginals":
+            queries = min(rounds * samples / 2, most) * each
+            return base_seconds(rows) + game_seconds(domain, workload, rounds, self.records, queries)
+        searched = _SEARCH_SECONDS + _SEARCHED_SECONDS * min(samples, most) * each
+        return base_seconds(rows) + game_seconds(domain, workload, rounds, 0, 0.0) + rounds * self.records * searched
 
     def played_rows(self, domain: Domain, workload: Workload, rows: float) -> float:
         """How many of n = `rows` rows play: all, or m."""

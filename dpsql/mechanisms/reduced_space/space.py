@@ -55,6 +55,7 @@ _MOST_MEMBERSHIPS: Final = 5_000_000  # k·m, the entries of A
 _THRESHOLD_BYTES: Final = 200  # of a pair of points: rows that bind are dense, and several for each point
 _LONGEST_SECONDS: Final = 600
 _PROGRAM_SECONDS: Final = 0.5
+_MEASURED_SECONDS: Final = 7e-7  # of a cell that has noise and is recorded
 NOT_PROVEN: Final = "nothing is proven of objective := 'l1', which minimises another error than the largest"
 
 
@@ -216,7 +217,7 @@ class ReducedSpace(Mechanism):
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: the linear program, which ends after `seconds`, and noise in every cell."""
         program = self.seconds if workload.thresholds else _program_seconds(self, domain, workload, rho, rows)
-        measured = 3e-7 * sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
+        measured = _MEASURED_SECONDS * sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
         return base_seconds(rows) + measured + weighing_seconds(workload) + min(self.seconds, program)
 
     def remarks(self, course: Course) -> Sequence[Remark]:
