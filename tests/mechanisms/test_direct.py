@@ -20,9 +20,11 @@ from dpsql.core.workload import Workload
 from dpsql.errors import InvalidArgument
 from dpsql.fitting.least_squares import best_strategy, least_squares, subsets
 from dpsql.fitting.target import Target
-from dpsql.mechanisms.base import make
+from dpsql.mechanisms.base import make, registered
 from tests.conftest import settle
 from tests.depth import depth
+
+from ..contract.test_mechanisms import FAST, NAMES
 
 
 def domain_of(sizes) -> Domain:
@@ -225,16 +227,15 @@ def test_a_public_number_of_rows_is_exact(people, options):
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("mechanism", ["projection", "direct", "hdmm", "pmwpub", "ide", "mwem", "fem", "lp"])
+@pytest.mark.parametrize("mechanism", NAMES)
 def test_a_public_number_of_no_rows_gives_none(people, mechanism):
     people.sql("CREATE TABLE t AS SELECT sex, mood, sick FROM people LIMIT 0")
     people.sql("CREATE TABLE public_t AS SELECT 'M' AS sex, mood, sick FROM people LIMIT 99")
     settle(people, "t", "public_t")
     people.protect("t", epsilon=1000, delta=1e-6, enums=True, neighbours="replace_one")
     people.domain("t", "sex", values=["F", "M"], nulls=False)
-    prior = {"prior": "public_t"} if mechanism in ("pmwpub", "ide") else {}
-    quick = {"rounds": 3} if mechanism == "fem" else {}
-    assert len(people.synthesize("t", 0.5, mechanism=mechanism, workload="all 2-way", **quick, **prior).df()) == 0
+    how = {**FAST[mechanism], **({"prior": "public_t"} if registered()[mechanism].needs_prior else {})}
+    assert len(people.synthesize("t", 0.5, mechanism=mechanism, workload="all 2-way", **how).df()) == 0
 
 
 @pytest.mark.medium

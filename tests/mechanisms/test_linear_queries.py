@@ -26,6 +26,7 @@ from dpsql.fitting.rows.linear_program import nearest_density, statistics
 from dpsql.fitting.rows.multiplicative_weights import Factored, absorb
 from dpsql.fitting.target import Target
 from dpsql.language.workloads import parse_workload
+from dpsql.mechanisms.base import registered
 from dpsql.owner.protect import domain_of
 from dpsql.privacy.curator import Curator
 from dpsql.privacy.journal import ChosenLinear
@@ -184,7 +185,7 @@ def test_too_many_cells_are_refused(people):
             parse_workload("SELECT sum(c0 * c1 * c2) FROM people", source.parts, domain, weigh=weigh)
 
 
-@pytest.mark.parametrize("mechanism", ["barak", "fem", "hdmm", "ide", "pgm", "pmwpub", "residual"])
+@pytest.mark.parametrize("mechanism", sorted(name for name, cls in registered().items() if not cls.takes_linear))
 def test_others_refuse_in_plan_and_call(db, mechanism):
     """With the call that works, before a charge."""
     for function in ("dp_plan", "dp_synthesize"):
