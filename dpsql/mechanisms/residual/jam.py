@@ -12,7 +12,8 @@ A marginal of C cells that is taken, with counts z of N rows, is believed with t
     min(σ_t², κ·(N² − Σz²)/mC)      κ = max(1, Σ_a(‖z_a − y_a‖² − C_a·σ_a²) / Σ_a(N² − Σz_a²)/m)
 
 of its m public rows: as they would scatter if they were drawn, times what the noisy 1-way marginals y_a say that they
-are farther off by. It was selected because it errs less than noise of σ_t. Rows may be any of the domain.
+are farther off by. It was selected because it errs less than noise of σ_t. κ and this limit of σ_t² were chosen on
+Adult. Rows may be any of the domain.
 
 Departs from JAM in the model, which is no graphical one; in the variances, which are all alike there; in the number of
 rounds and their shares, which are AIM's; in measuring the 1-way marginals and, where it is private, the number of rows
