@@ -207,7 +207,7 @@ class Release(Named):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """How good it is, in one or two sentences, and advice for the next; computed once, from released values only.
+        """How good it is, in a few sentences, and advice for the next; computed once, from released values only.
 
         >>> import dpsql
         >>> with dpsql.connect() as db:

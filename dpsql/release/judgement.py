@@ -216,7 +216,7 @@ def judge(
         if estimate is None or total is None:
             unmeasured.append(attribute.name)
         else:
-            columns.append(_column(attribute, estimate, _counts(counter, domain, (attribute.name,)) * scale, total))
+            columns.append(_column(attribute, estimate, counts_of(counter, domain, (attribute.name,)) * scale, total))
     worst = WorstCells(domain, is_normal=all(find_noise(m.noise).is_normal for m in measured if m.variance))
     for column in columns:
         noise = _with_choice((column.name,), chosen, column.synthetic, column.stddev)
@@ -265,7 +265,7 @@ def _judge_pairs(
         if measured is None or not constant.isdisjoint(clique):
             undefined += 1
             continue
-        made = _counts(counter, domain, clique) * scale
+        made = counts_of(counter, domain, clique) * scale
         shown, values, stddev = _merged(domain, estimate, made)
         stddev = _with_choice(clique, chosen, shown, stddev)
         strength = correlation_of_counts(shown, columns) if ordered else association_of_counts(shown)
@@ -312,7 +312,7 @@ def _is_constant(attribute: Attribute, estimates: Estimates) -> bool:
     return float(values.sum()) <= empty <= _FEW * float(rest.sum())
 
 
-def _counts(counter: Counter, domain: Domain, clique: Clique) -> Floats:
+def counts_of(counter: Counter, domain: Domain, clique: Clique) -> Floats:
     """Synthetic rows in each cell of a marginal, in its shape."""
     return counter.marginal(clique).dense().reshape(domain.shape(clique)).astype(np.float64)
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from dpsql.core.domain import Attribute
 from dpsql.release.association import REACH
 from dpsql.release.estimates import Floats
+from dpsql.release.group_means import GroupMean
 
 Indices = npt.NDArray[np.int64]
 _SURE: Final = 3.0
@@ -60,6 +61,7 @@ class NumberFigures:
         name: of the column.
         mean, spread, median: of its values; the spread is the standard deviation.
         inside: whether a cell holds several values, so that the mean inside of it was not measured.
+        groups: the means in groups of other columns (`dpsql.release.group_means`).
     """
 
     name: str
@@ -67,6 +69,7 @@ class NumberFigures:
     spread: Figure
     median: Figure
     inside: bool
+    groups: tuple[GroupMean, ...] = ()
 
 
 def is_of_numbers(attribute: Attribute) -> bool:
@@ -110,6 +113,22 @@ def figures_of(attribute: Attribute, measured: Floats, stddev: Floats, values: F
         _median(y, REACH * of_n / 2, cells, made[2]),
         bool((cells.high > cells.low).any()),
     )
+
+
+def means_in_cells(attribute: Attribute, values: Floats) -> Floats:
+    """The mean of the synthetic values in each cell, or its middle, by codes; no number where a cell has no value.
+
+    >>> means_in_cells(Attribute("n", "INTEGER", "values", ("3", "1"), nullable=True), np.array([3.0])).tolist()
+    [3.0, 1.0, nan]
+
+    Args:
+        attribute: the column's domain; `is_of_numbers`.
+        values: of the synthetic rows, without those that have none.
+    """
+    cells, order = _cells(attribute)
+    means = np.full(attribute.size, math.nan)
+    means[order], _ = _inside(values, cells)
+    return means
 
 
 @dataclass(frozen=True)

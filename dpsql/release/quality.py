@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,12 @@ from dpsql.evidence.earlier_releases import combined
 from dpsql.fitting.target import Target
 from dpsql.release.column_words import names_of_words, words_of_columns
 from dpsql.release.estimates import Estimates
-from dpsql.release.judgement import Judgement, judge
-from dpsql.release.numbers import NumberFigures, figures_of, is_of_numbers
+from dpsql.release.group_means import GroupMean, group_means, makes_groups
+from dpsql.release.judgement import Judgement, counts_of, judge
+from dpsql.release.numbers import NumberFigures, figures_of, is_of_numbers, means_in_cells
 from dpsql.release.worst_cells import cells_shown, labels_shown
+
+_TWO: Final = 2
 
 if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions that return data frames import it
     import pandas as pd
@@ -59,21 +62,53 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
         predicted = frozenset(entry.report.get("reliable_pairs", ()))
         row = entry.unit_row
         chosen = () if row is None else row.chosen
-        rows = _counted(entry, counter)
-        judgement = judge(entry.domain, measurements(books, entry), counter, rows, check, predicted, chosen)
+        rows, measured = _counted(entry, counter), measurements(books, entry)
+        judgement = judge(entry.domain, measured, counter, rows, check, predicted, chosen)
+        within = _Groups(Estimates(entry.domain, measured), counter, rows) if row is None and rows else None
+        numbers = tuple(_numbers(cursor, books, entry, judgement, within, check))
     finally:
         counter.close()
     if row is not None:
         unmeasured = tuple(pair for pair in judgement.unmeasured_pairs if pair not in row.implied)
         implied = len(judgement.unmeasured_pairs) - len(unmeasured)
         judgement = replace(judgement, unmeasured_pairs=unmeasured, implied_pairs=implied)
-    return replace(judgement, numbers=tuple(_numbers(cursor, books, entry, judgement, check)))
+    return replace(judgement, numbers=numbers)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """What tells means of numbers in groups.
+
+    Attributes:
+        estimates: of what was measured.
+        counter: of the synthetic rows.
+        rows: how many of these there are.
+    """
+
+    estimates: Estimates
+    counter: TableCounter
+    rows: int
+
+    def means(self, number: Attribute, inside: npt.NDArray[np.float64]) -> Iterator[GroupMean]:
+        """Of a column of numbers; see `group_means`. A column of two values has shares in groups, which are pairs."""
+        domain, scale = self.estimates.domain, (self.estimates.total or 0.0) / self.rows
+        for groups in domain if number.regular > _TWO else ():
+            clique = domain.clique((number.name, groups.name)) if groups is not number else ()
+            pair = self.estimates.of(clique) if clique and makes_groups(groups) else None
+            if pair is not None:
+                made = counts_of(self.counter, domain, clique) * scale
+                yield from group_means(number.name, inside, groups, pair, made)
 
 
 def _numbers(
-    cursor: Cursor, books: Books, entry: Entry, judgement: Judgement, check: Callable[[], None] | None
+    cursor: Cursor,
+    books: Books,
+    entry: Entry,
+    judgement: Judgement,
+    within: _Groups | None,
+    check: Callable[[], None] | None,
 ) -> Iterator[NumberFigures]:
-    """What analysts ask of the columns of numbers whose cells were measured."""
+    """What analysts ask of the columns of numbers whose cells were measured, and within groups if something tells."""
     table = rows_table(books.catalog, entry)
     for column in judgement.columns:
         attribute = entry.domain.by_name[column.name]
@@ -84,7 +119,8 @@ def _numbers(
         values = numbers(cursor, table, attribute)
         figures = figures_of(attribute, column.measured, column.stddev, values)
         if figures is not None:
-            yield figures
+            groups = () if within is None else tuple(within.means(attribute, means_in_cells(attribute, values)))
+            yield replace(figures, groups=groups)
 
 
 def marginal_errors(cursor: Cursor, books: Books, entry: Entry) -> pd.DataFrame:

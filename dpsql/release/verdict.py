@@ -2,6 +2,7 @@
 
     shares   "off by about x percentage points": the mean of the columns' errors (`dpsql.release.judgement`)
     pairs    "not reliable": how many are hidden by noise or missed by the fit
+    groups   how many means of numbers in groups of rows are likely right (`dpsql.release.group_means`)
     cells    how many are off by more than noise explains, and the one that is the most deviations off
     joins    of a linked release: which of them can be trusted (`dpsql.release.judged_tree`)
     advice   see `dpsql.release.advice`
@@ -16,12 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from dpsql.books.releases.releases import Entry
 from dpsql.release.advice import advice_on
 from dpsql.release.column_words import Words, words_of_columns
+from dpsql.release.group_means import GROUP_ROWS
 from dpsql.release.judged_tree import judged_tree
 from dpsql.release.judgement import Judgement
+
+_NAMED: Final = 3
+"""Columns whose means noise hides the most."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,8 @@ class Verdict:
     """What released values say of a release.
 
     Attributes:
-        parts: a few sentences: of columns, of pairs, of cells that are far off, of joins; empty ones are left out.
+        parts: a few sentences: of columns, pairs, means in groups, cells that are far off, joins; empty ones are left
+            out.
         advice: what would make the next release better, a sentence each.
     """
 
@@ -54,7 +61,12 @@ def verdict_of(entry: Entry, judgement: Judgement, left: float) -> Verdict:
         left: what one more release of its account may ask for (ε).
     """
     words = words_of_columns(entry)
-    sentences = [_of_columns(entry, judgement, words), _of_pairs(judgement), _of_far(judgement, words)]
+    sentences = [
+        _of_columns(entry, judgement, words),
+        _of_pairs(judgement),
+        _of_groups(judgement, words),
+        _of_far(judgement, words),
+    ]
     if entry.unit_row is not None:
         sentences.append(judged_tree(entry.unit_row, judgement).words)
     return Verdict(tuple(filter(None, sentences)), tuple(advice_on(entry, judgement, left)))
@@ -158,6 +170,22 @@ def _of_likely(judgement: Judgement, pairs: str) -> str:
     if judgement.reliable == judged:
         return f"All {pairs} are reliable, {likely:,} of them likely: {why}"
     return f"Another {likely:,} {'is' if likely == 1 else 'are'} likely reliable: {why}"
+
+
+def _of_groups(judgement: Judgement, words: Words) -> str:
+    """Of means of numbers in groups."""
+    groups = {figures.name: figures.groups for figures in judgement.numbers if figures.groups}
+    likely = sum(mean.is_likely for means in groups.values() for mean in means)
+    count = sum(map(len, groups.values()))
+    of = f"means of numbers in groups of {GROUP_ROWS} rows and more"
+    if likely == count:
+        return f"All {count:,} {of} are likely right within a quarter." if count > 1 else ""
+    lost = {name: sum(not mean.is_likely for mean in means) for name, means in groups.items()}
+    worst = [name for name in sorted(lost, key=lambda name: -lost[name]) if lost[name]]
+    named = ", ".join(f"{words(name)} ({lost[name]:,} of {len(groups[name]):,})" for name in worst[:_NAMED])
+    rest = " and others" if len(worst) > _NAMED else ""
+    right = f"{likely:,} {'is' if likely == 1 else 'are'}" if likely else "none is"
+    return f"Of {count:,} {of} {right} likely right within a quarter; noise hides those of {named}{rest}."
 
 
 def _of_far(judgement: Judgement, words: Words = str) -> str:

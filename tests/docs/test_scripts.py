@@ -58,6 +58,7 @@ LONG = {
 }
 ELSEWHERE = {
     "claims": "by its papers, below",
+    "group_means": "wants a file of one's own",
     "households": "wants the example data of a package",
     "peers": "wants an environment of its own for each peer",
     "raw": "finds values of columns only in the whole tables",
