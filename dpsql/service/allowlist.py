@@ -286,4 +286,5 @@ def _function(node: dict[str, Any]) -> None:
     # all names are known, those of our schemas, too: where a column is named as the schema, a name that is not in the
     # schema is DuckDB's own function, with the column as its argument
     if name not in _CALLED_OF.get(schema, FUNCTIONS):
-        raise NotAllowed(f"{name} may not be called")
+        hint = ": it gives rows, so it stands behind FROM" if name in SERVED else ""
+        raise NotAllowed(f"{name} may not be called{hint}")

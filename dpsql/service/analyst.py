@@ -128,6 +128,7 @@ class Analyst:
         self._all: list[Slot] = []
         self._tables: dict[StatementCall, str] = {}
         self._bound: dict[StatementCall, Columns] = {}
+        self._statement = ""
         self._failure: DpsqlError | None = None
         self._lock = threading.Lock()
         self._running: Stoppable | None = None
@@ -161,6 +162,7 @@ class Analyst:
         """
         event: dict[str, Any] = {"user": self.login.user, "statement": sql}
         self._cancelled.clear()
+        self._statement = sql
         try:
             with self.working(self._shared.allowlist):
                 checked = self._shared.allowlist.check(sql, self.shown.places)
@@ -266,7 +268,10 @@ class Analyst:
             missing = missing_table(error)
             protected = {bare(name): name for name in self.shown.protected}
             if missing is not None and bare(missing) in protected:
-                raise RowsNotServed(protected[bare(missing)]) from None
+                refusal = RowsNotServed(protected[bare(missing)])
+                with suppress(DpsqlError):
+                    self.note({"event": "refused", "statement": self._statement, "bound": True, "reason": str(refusal)})
+                raise refusal from None
             raise
 
     # --- time and cancel --------------------------------------------------------------------------------------------

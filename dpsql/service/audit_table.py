@@ -67,6 +67,12 @@ def _ends(events: Sequence[Event]) -> list[Event]:
                 end = later.pop(key, {})
             elif event.get("event") in ("answered", "refused"):
                 later[key] = event
+        elif "statement" in event:
+            key = (str(event["statement"]), str(event.get("user")))
+            if event.get("event") == "statement":
+                end = later.pop(key, {})
+            elif event.get("bound"):
+                later[key] = event
         ends.append(end)
     return ends[::-1]
 
@@ -79,12 +85,12 @@ def _row(event: Event, end: Event, *, charges: bool) -> tuple[object, ...] | Non
         if charges and (_function(event) not in CHARGING or event.get("stored")):
             return None
         return (*head, _short(_question(event)), _epsilon(event), _short(_decision(event, end)))
-    if charges or (kind == "refused" and "call" in event):
+    if charges or (kind == "refused" and ("call" in event or event.get("bound"))):
         return None
     if kind == "statement":
         statement = str(event.get("statement", ""))
         is_look_up = event.get("catalogue") is True or reads_catalogue_alone(statement)
-        return None if is_look_up else (*head, _short(statement), None, "run")
+        return None if is_look_up else (*head, _short(statement), None, _short(_decision(end, end) or "run"))
     if kind == "refused":
         return (*head, _short(str(event.get("statement", ""))), None, _short(f"refused: {event.get('reason')}"))
     if kind in _NOT_ASKED:

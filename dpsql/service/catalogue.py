@@ -165,7 +165,6 @@ _MACROS: Final = (
     "pg_total_relation_size(x) AS 0",
     "pg_table_size(x) AS 0",
     "pg_relation_size(x) AS 0",
-    "pg_size_pretty(x) AS ''",
     "pg_database_size(x) AS 0",
     "pg_get_serial_sequence(a, b) AS NULL::VARCHAR",
     "pg_char_to_encoding(x) AS 6",

@@ -119,7 +119,10 @@ class Front:
             if self._logged_in.total() >= most:
                 raise Full(f"{most} clients are connected already, the most that there may be")
             if self._logged_in[user] >= own:
-                raise Full(f"{own} clients of {user} are connected already, the most that there may be of one user")
+                raise Full(
+                    f"{own} clients of {user} are connected already, the most that there may be of one user: "
+                    "end some, or have the owner raise user_connections"
+                )
             self._logged_in[user] += 1
         taken = [user]
 

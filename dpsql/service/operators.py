@@ -20,11 +20,12 @@ from typing import Final
 
 from . import pg_arrays
 from .allowlist import NotAllowed
-from .from_postgres import clauses, closing
+from .from_postgres import clauses
 from .operands import STOPS, Operands
 from .postgres_json import TABLES as OF_JSON
 from .postgres_patterns import TABLES as OF_PATTERNS
-from .tokens import Token, word_places
+from .tokens import Token
+from .word_walk import AROUND, WordWalk
 
 _MOMENT: Final = re.compile(r"yy|mm|dd|hh|mon|day|dy|iw|ww", re.IGNORECASE)
 """Of a format that no number has: so that the functions of numbers need not be bound."""
@@ -33,8 +34,6 @@ _WORDS: Final = frozenset(
 )
 _ELEMENTS: Final = frozenset(f"{kind}_array_elements{text}" for kind in ("json", "jsonb") for text in ("", "_text"))
 """Functions whose one column is called `value`, and as their alias, too."""
-_AROUND: Final = STOPS | {"", "(", ")", ",", ";", "[", "]", "=", "<", ">", "!", "end"}
-"""What stands before and behind an operand that is no part of a sum, a product and the like."""
 _SPACES: Final = re.compile(r"([-+])\s+(?=\d)")
 _DAY: Final = re.compile(r"'\d{4}-\d\d-\d\d'", re.ASCII)
 _STEP: Final = re.compile(r"0|[1-9]\d*|[^\W\d][^\0]*")
@@ -44,7 +43,7 @@ _NO_ALIAS: Final = STOPS | frozenset("cross natural left right full inner group 
 _ENDS_PATTERN: Final = frozenset({")", "]", ",", ";", "="})
 _UNCOUNTED: Final = frozenset({*OF_JSON, *OF_PATTERNS})
 """Functions of ours whose rows DuckDB does not number."""
-_ENDS_BOUND: Final = (_AROUND | {"or", "collate"}) - {"(", "["}
+_ENDS_BOUND: Final = (AROUND | {"or", "collate"}) - {"(", "["}
 
 
 def operators(sql_tokens: list[Token]) -> list[Token]:
@@ -60,24 +59,17 @@ def operators(sql_tokens: list[Token]) -> list[Token]:
     return _Walk(sql_tokens).done()
 
 
-class _Walk:
-    """Goes over the words once, and says what stands in place of them, before and behind."""
+class _Walk(WordWalk):
+    """Goes over the words once."""
 
     def __init__(self, sql_tokens: list[Token]) -> None:
-        self._tokens = sql_tokens
-        self._places = word_places(sql_tokens)
-        self._words = [sql_tokens[place] for place in self._places]
-        self._texts = [text.lower() if kind == "word" else text for kind, text in self._words]
-        self._closing = closing(sql_tokens, self._places)
+        super().__init__(sql_tokens)
         self._opening = {end: start for start, end in self._closing.items()}
         self._clauses = clauses(sql_tokens, self._places)
         self._names = frozenset(self._texts)
         self._reads = Counter(
             text for text, behind in zip(self._texts, [*self._texts[1:], ""], strict=True) if behind != "."
         )
-        self._instead: dict[int, str] = {}
-        self._before: dict[int, str] = {}
-        self._behind: set[int] = set()
 
     def done(self) -> list[Token]:
         """All tokens of the statement."""
@@ -98,12 +90,6 @@ class _Walk:
             more.append(token)
             more += [("other", ")")] if at in self._behind else []
         return more
-
-    def _text(self, at: int) -> str:
-        return self._texts[at] if 0 <= at < len(self._texts) else ""
-
-    def _kind(self, at: int) -> str:
-        return self._words[at][0] if 0 <= at < len(self._words) else ""
 
     def _step(self, at: int, text: str, start: int | None) -> None:
         if text == "symmetric" and self._text(at - 1) == "between":
@@ -160,7 +146,7 @@ class _Walk:
         if self._text(at + 1) == "escape":
             raise NotAllowed("SIMILAR TO is served without ESCAPE: use ~")
         self._before[at] = "pgx.similar_pattern"
-        self._behind.add(at)
+        self._behind[at] = ")"
 
     def _symmetric(self, at: int) -> None:
         middle = self._end(at + 1, frozenset({"and"}))
@@ -193,12 +179,6 @@ class _Walk:
             at = self._closing.get(at, at) + 1
         return at
 
-    def _spelled(self, first: int, last: int) -> str:
-        """What stands from one word to before another."""
-        if last >= len(self._places):
-            return "".join(text for _, text in self._tokens[self._places[first] :]).strip()
-        return "".join(text for _, text in self._tokens[self._places[first] : self._places[last]]).strip()
-
     def _overlaps(self, at: int) -> None:
         left, right = self._opening.get(at - 1), self._closing.get(at + 1)
         if (
@@ -213,33 +193,12 @@ class _Walk:
         self._instead[at - 1] = self._instead[at] = ""
         self._instead[at + 1] = ","
 
-    def _operand(self, at: int) -> int | None:
-        """The last word of what begins at a place, and is no sum or the like; None where it is something else."""
-        if self._kind(at) in ("number", "parameter"):
-            end = at
-            if self._text(at + 1) == ".":
-                return None
-        elif self._kind(at) in ("word", "quoted") and self._text(at) not in STOPS | {"case", "interval"}:
-            end = at
-            while self._text(end + 1) == "." and self._kind(end + 2) in ("word", "quoted"):
-                end += 2
-            end = self._closing.get(end + 1, end)
-        elif self._text(at) == "(":
-            end = self._closing.get(at, 0)
-            if not end:
-                return None
-        else:
-            return None
-        while self._text(end + 1) == "::" and self._kind(end + 2) == "word":
-            end = self._closing.get(end + 3, end + 2)
-        return None if self._text(end + 1) in ("[", ".") else end
-
     def _xor(self, at: int, start: int | None) -> None:
         if start is None and self._kind(at + 1) == "number":  # the column of that number
             return
         end = self._operand(at + 1)
-        is_alone = start is not None and end is not None and self._text(start - 1) in _AROUND
-        if not is_alone or (self._kind(end + 1) == "other" and self._text(end + 1) not in _AROUND):  # type: ignore[operator]
+        is_alone = start is not None and end is not None and self._text(start - 1) in AROUND
+        if not is_alone or (self._kind(end + 1) == "other" and self._text(end + 1) not in AROUND):  # type: ignore[operator]
             raise NotAllowed("# is served between two columns, numbers or calls: write xor(a, b)")
         self._call("xor", start, at, end)  # type: ignore[arg-type]
 
@@ -251,7 +210,7 @@ class _Walk:
     def _call(self, function: str, start: int, at: int, end: int) -> None:
         """A call in place of the operator at a place, whose operands begin and end at others."""
         self._before[start], self._instead[at] = function, ","
-        self._behind.add(end)
+        self._behind[end] = ")"
 
     def _path(self, at: int) -> None:
         """A path of names and places, as a JSON pointer."""

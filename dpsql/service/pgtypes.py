@@ -45,6 +45,7 @@ TIMESTAMPTZ = PgType(1184, "timestamptz", 8, "timestamp with time zone", "D")
 TIMETZ = PgType(1266, "timetz", 12, "time with time zone", "D")
 INTERVAL = PgType(1186, "interval", 16, "interval", "T")
 NUMERIC = PgType(1700, "numeric", -1, "numeric", "N")
+JSON = PgType(114, "json", -1, "json", "U")
 UUID = PgType(2950, "uuid", 16, "uuid", "U")
 OID = PgType(26, "oid", 4, "oid", "N")
 INT2VECTOR = PgType(22, "int2vector", -1, "int2vector", "A", INT2)
@@ -56,7 +57,6 @@ OTHERS: Final = (
     PgType(18, "char", 1, '"char"', "S"),
     PgType(19, "name", 64, "name", "S"),
     OID,
-    PgType(114, "json", -1, "json", "U"),
     PgType(705, "unknown", -2, "unknown", "X"),
     PgType(1042, "bpchar", -1, "character", "S"),
     PgType(2249, "record", -1, "record", "P"),
@@ -87,6 +87,7 @@ OF: Final[Mapping[str, PgType]] = {
     "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
     "INTERVAL": INTERVAL,
     "UUID": UUID,
+    "JSON": JSON,
 }
 _ARRAY_OIDS: Final = {
     16: 1000,
@@ -96,6 +97,7 @@ _ARRAY_OIDS: Final = {
     23: 1007,
     25: 1009,
     26: 1028,
+    114: 199,
     700: 1021,
     701: 1022,
     1043: 1015,

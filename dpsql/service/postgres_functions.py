@@ -16,7 +16,7 @@ from .postgres_patterns import HAS_GROUP, LAZY, MAY_BE_OUT, SIGNS
 from .postgres_patterns import MACROS as OF_PATTERNS
 from .postgres_patterns import SAME_NAMES as NAMES_OF_PATTERNS
 from .postgres_patterns import TABLES as TABLES_OF_PATTERNS
-from .postgres_texts import CODES, TEXTS
+from .postgres_texts import CODES, SHOWN, TEXTS
 from .postgres_texts import SAME_NAMES as OF_TEXTS
 
 _TIMES: Final = tuple(
@@ -50,7 +50,7 @@ def _filled(count: int) -> str:
     pieces, marks = f"regexp_split_to_array({written}, '%[sIL]')", f"regexp_extract_all({written}, '%[sIL]')"
     parts = [f"replace({pieces}[1], chr(1), '%')"]
     for number in range(1, count + 1):
-        value = f"a{number}::VARCHAR"
+        value = f"pgx.shown(a{number})"
         parts.append(
             f"CASE WHEN len({marks}) < {number} THEN '' ELSE "
             f"CASE {marks}[{number}] WHEN '%s' THEN coalesce({value}, '') "
@@ -65,6 +65,13 @@ def _filled(count: int) -> str:
     )
 
 
+_UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
+_SIZES: Final = " ".join(
+    f"WHEN {'true' if unit == 'PB' else f'abs(s // {512 * 1024**power}) < 20479'} THEN "
+    f"((s // {512 * 1024**power} + CASE WHEN s < 0 THEN -1 ELSE 1 END) // 2) || ' {unit}'"
+    for power, unit in enumerate(_UNITS)
+)
+"""A number of bytes in the largest unit that leaves five digits."""
 _BUCKET: Final = """list_transform([{'x': x - l, 'w': h - l, 'n': n}], lambda b: CASE
   WHEN b.x IS NULL OR b.w IS NULL OR b.n IS NULL THEN NULL
   WHEN b.n <= 0 THEN error('count must be greater than zero')
@@ -154,6 +161,10 @@ MACROS: tuple[str, ...] = (
     f"WHEN regexp_matches({SIGNS}, '{MAY_BE_OUT}') THEN coalesce(nullif(regexp_extract(x, p, 1, 's'), ''), "
     "error('the part in parentheses is empty or has no place in the match: use regexp_extract')) "
     "ELSE regexp_extract(x, p, 1, 's') END",
+    "shown(x) AS list_transform([x], lambda e: CASE WHEN ends_with(typeof(e), ']') "
+    f"THEN error('an array is no text: write array_to_string(x, '','')') ELSE {SHOWN} END)[1]",
+    "pg_size_pretty(x) AS list_transform([x::BIGINT], lambda s: "
+    f"CASE WHEN abs(s) < 10240 THEN s || ' bytes' {_SIZES} END)[1]",
     "host(x) AS split_part(x::VARCHAR, '/', 1)",
     "extract_of(p, x) AS date_part(p, x)",
     f"extract_second(x) AS {_MICROSECONDS} * 0.000001",

@@ -17,10 +17,15 @@ LAZY: Final = r"[*+?}]\?"
 """Of a pattern that takes as little as it can: in PostgreSQL its first such sign counts for all of it."""
 _MOST: Final = 5
 """Parts in parentheses."""
+BOUNDARY: Final = r"(?:\b){1}"
+"""The end of a word, as `patterns` spells it: nobody writes it so by hand."""
+_IN_ASCII: Final = (
+    "CASE WHEN regexp_matches(x, '[^\\x00-\\x7f]') THEN error('ends of words are found in texts in ASCII') ELSE {} END"
+)
 _NOT_LAZY: Final = (
     f"WHEN regexp_matches({SIGNS}, '{LAZY}') THEN error('a pattern with *?, +?, ?? or }}? is not served') "
-    "WHEN contains(p, '\\b') THEN error('\\b is another sign in PostgreSQL: write \\y') "
-    "WHEN regexp_matches(p, '\\\\[wWsS]|\\[:') AND regexp_matches(x, '[^\\x00-\\x7f]') "
+    f"WHEN contains(replace(p, '{BOUNDARY}', ''), '\\b') THEN error('\\b is another sign in PostgreSQL: write \\y') "
+    "WHEN regexp_matches(p, '\\\\[wWsSbB]|\\[:') AND regexp_matches(x, '[^\\x00-\\x7f]') "
     "THEN error('\\w, \\s and classes such as [:alpha:] are served with texts in ASCII')"
 )
 _LONGEST: Final = (
@@ -83,7 +88,13 @@ _NTH: Final = (
     f"WHEN n > 1 AND {_HAS_BEGIN} THEN {_NO_BEGIN} ELSE regexp_extract_all(x, p, 0, 's')[n] END"
 )
 MACROS: Final = (
+    "checked_pattern(p) AS CASE WHEN regexp_matches(p, '\\\\[bByYmM0-9]') "
+    "THEN error('\\b, \\y, \\m and \\1 are served in a pattern that is written out') "
+    "WHEN starts_with(p, '(?') THEN p ELSE '(?s)' || p END",
     "pattern_with(p, g) AS CASE g WHEN '' THEN p WHEN 'i' THEN '(?i)' || p ELSE error('of flags, i is served') END",
+    f"pattern_in(x, p, g) AS {_IN_ASCII.format('regexp_matches(x, pgx.pattern_with(p, g))')}",
+    f"replaced_in(x, p, r) AS {_IN_ASCII.format('regexp_replace(x, p, r)')}, "
+    f"(x, p, r, g) AS {_IN_ASCII.format('regexp_replace(x, p, r, g)')}",
     *_forms("regexp_match", _match()),
     "of_regexp_all(x, p) AS "
     f"{_EVERY} WHEN regexp_matches({SIGNS}, '{HAS_GROUP}') THEN error('g is served without parts in parentheses') "

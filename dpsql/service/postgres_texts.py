@@ -116,7 +116,7 @@ def _to_char() -> str:
     )
 
 
-_SHOWN: Final = (
+SHOWN: Final = (
     "CASE WHEN typeof(e) = 'BOOLEAN' THEN left(e::VARCHAR, 1) WHEN typeof(e) IN ('DOUBLE', 'FLOAT') "
     "THEN regexp_replace(e::VARCHAR, '\\.0$', '') ELSE e::VARCHAR END"
 )
@@ -129,7 +129,7 @@ def _joined(element: str) -> str:
 
 
 TEXTS: Final = (
-    f"array_to_string(a, b) AS {_joined(_SHOWN)}, (a, b, c) AS {_joined(f'coalesce({_SHOWN}, c)')}",
+    f"array_to_string(a, b) AS {_joined(SHOWN)}, (a, b, c) AS {_joined(f'coalesce({SHOWN}, c)')}",
     _padded("lpad"),
     _padded("rpad"),
     f"repeat(x, n) AS CASE WHEN n > {_LONGEST} OR length(x) * n > {_LONGEST} THEN {_TOO_LONG} "

@@ -219,7 +219,8 @@ class QuackDoor:
                 raise DpsqlError(f"{most} clients are connected already, the most that there may be")
             if list(self._places.values()).count(user) >= own:
                 raise DpsqlError(
-                    f"{own} clients of {user} are connected already, the most that there may be of one user"
+                    f"{own} clients of {user} are connected already, the most that there may be of one user: "
+                    "end some, or have the owner raise user_connections"
                 )
             self._places[self._numbers] = user
             return self._numbers

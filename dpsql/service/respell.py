@@ -6,11 +6,14 @@ import re
 from typing import Final
 
 from . import allowed, pg_arrays
+from .aggregates import aggregates
 from .casts import postfixed
 from .catalogue import FUNCTIONS, RELATIONS
 from .from_postgres import prepared
+from .json_operators import json_operators
 from .modifiers import modified
 from .operators import operators
+from .patterns import patterns
 from .postgres_functions import SAME_NAMES
 from .relations import vectors
 from .tokens import Token, tokens
@@ -61,7 +64,7 @@ def respelled(sql: str, user: str = "dpsql") -> str:
     Raises:
         NotAllowed: a type has a modifier that cannot be obeyed.
     """
-    words = _Words(modified(postfixed(prepared(operators(tokens(sql))))), user)
+    words = _Words(modified(postfixed(prepared(operators(json_operators(aggregates(patterns(tokens(sql)))))))), user)
     while words.left():
         words.step()
     return "".join(words.done)

@@ -14,6 +14,7 @@ from .allowlist import NotAllowed
 from .analyst import TimedOut, TooWide, is_out_of_memory
 from .audit import NotAudited
 from .calls import KeeperLost, Refused
+from .hints import hinted
 from .parse_tree import TooDeep
 from .protected_names import RowsNotServed, without_suggestion
 
@@ -85,7 +86,7 @@ def message(error: BaseException) -> str:
     if is_out_of_memory(error):
         return "out of memory: the statement needs more than your process may have"
     if isinstance(error, duckdb.Error):
-        return without_suggestion(str(error).partition("\n\nLINE")[0]).strip() or type(error).__name__
+        return hinted(without_suggestion(str(error).partition("\n\nLINE")[0]).strip()) or type(error).__name__
     if isinstance(error, Interrupted):
         return "canceling statement due to user request; what was charged is kept, the same call goes on from it"
     if isinstance(error, DpsqlError):

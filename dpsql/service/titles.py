@@ -19,6 +19,11 @@ _NO_NAME: Final = "?column?"
 _STAR: Final = "*"
 _TYPE: Final = "::"
 """Stands for the name of the column's type."""
+_OF_OPERATORS: Final = (
+    *("json_holds", "json_has", "json_has_any", "json_has_all", "json_joined", "array_and_value", "value_and_array"),
+    *("pattern_in", "interval_quotient", "xor"),
+)
+"""Functions in place of PostgreSQL's operators."""
 _FUNCTIONS: Final = {
     "count_star": "count",
     "list_value": "array",
@@ -29,8 +34,11 @@ _FUNCTIONS: Final = {
     "substr_of": "substr",
     "substring_of": "substring",
     "to_char_moment": "to_char",
-    "xor": _NO_NAME,
-    "interval_quotient": _NO_NAME,
+    **dict.fromkeys(_OF_OPERATORS, _NO_NAME),
+    "json_set_at": "jsonb_set",
+    "replaced_in": "regexp_replace",
+    **{f"{kind}{what}_agg_of": f"{kind}{what}_agg" for kind in ("json", "jsonb") for what in ("", "_object")},
+    "json_object": "json_build_object",
     "extract_of": "extract",
     "extract_second": "extract",
     "extract_millisecond": "extract",

@@ -71,3 +71,21 @@ def trimmed(sql: str) -> str:
     while sql_tokens and (sql_tokens[-1][0] == "space" or sql_tokens[-1][1] == ";"):
         sql_tokens.pop()
     return "".join(text for _, text in sql_tokens)
+
+
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_ESCAPE: Final = re.compile(r"\\(.)|''", re.DOTALL)
+
+
+def literal(text: str) -> str | None:
+    """What a token of a text says; None of one between dollars, and of one with numbers of signs.
+
+    >>> literal("'it''s'"), literal("E'it''s'"), literal("$$a$$")
+    ("it's", "it's", None)
+    """
+    if text[:1] == "'":
+        return text[1:-1].replace("''", "'")
+    inner = text[2:-1]
+    if text[:1] not in ("e", "E") or re.search(r"(?<!\\)(?:\\\\)*\\[0-7xuU]", inner):
+        return None
+    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]) if match[1] else "'", inner)

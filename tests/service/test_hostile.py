@@ -106,6 +106,8 @@ SERVED = [
         *("/*", "$a$", "'", '"', "e'", "regtype ", "::", "--", "cast(", "operator(", "$", "a."),
         *("(a # 1), ", "(a, b) OVERLAPS (c, d), ", "a BETWEEN SYMMETRIC 1 AND 2 AND ", "substr(a, b), "),
         "1 FROM jsonb_array_elements(j) e UNION SELECT ",
+        *("a -> b ? 'x', ", "x ~ 'a.+?b', ", "array_agg(DISTINCT x), ", "json_agg(x ORDER BY y) FILTER (WHERE z), "),
+        *("1 || array[", "array_agg(1, ", "a::jsonb || b::jsonb, ", "jsonb_path_exists(a, '$.a'), "),
     ],
 )
 def test_reading_takes_time_in_proportion_to_the_length(part):

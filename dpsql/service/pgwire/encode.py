@@ -24,7 +24,7 @@ _MOMENTS: Final = {
     1184: (pa.int64(), _EPOCH_DAYS * 86_400_000_000),
 }
 """Dates and times: the integers that Arrow has them as, and how far PostgreSQL counts from elsewhere."""
-BINARY: Final = frozenset({*_NUMBERS, *_MOMENTS, 17, 25, 1186, 1266, 1700, 2950})
+BINARY: Final = frozenset({*_NUMBERS, *_MOMENTS, 17, 25, 114, 1186, 1266, 1700, 2950})
 """Types with a binary format here; the protocol has no way to send others than as they are asked for."""
 _BARE: Final = frozenset({16, 20, 21, 23, 26, 700, 701, 1083, 1266, 1700, 2950})
 """Types whose texts need no quotes in an array."""
@@ -100,6 +100,7 @@ def binary_of(column: str, kind: str) -> str:
         21: "SMALLINT",
         23: "INTEGER",
         25: "VARCHAR",
+        114: "VARCHAR",
         1114: "TIMESTAMP",
         1186: "VARCHAR",
         1266: "VARCHAR",
@@ -144,7 +145,7 @@ def binary(values: Any, kind: str, oid: int = 0) -> Column:
     if kind in _ELEMENTS:
         return _arrays(values, _ELEMENTS[kind], vector=True)
     oid = oid or pgtypes.pg_type(kind).oid
-    if oid in (17, 25) or oid not in BINARY:
+    if oid in (17, 25, 114) or oid not in BINARY:
         return texts(values)
     if oid in _FROM_TEXT:
         encode = _FROM_TEXT[oid]
