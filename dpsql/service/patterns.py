@@ -93,7 +93,7 @@ class Pattern:
         of_groups = re.search(r"\)(?:[*+?]|\{\d+,\d*\})", re.sub(r"\\.", "", self._text, flags=re.DOTALL))
         if "" in lazy or of_groups or any(piece.group() == "|" for piece in self._pieces):
             raise NotAllowed(
-                f"{self._text[:80]}: of signs like *? and + the first says for the whole pattern in PostgreSQL how much "
+                f"{self._text[:80]}: of signs like *? and + the first says for the whole pattern there how much "
                 "it takes: write ? behind all of them, behind no parentheses, and no |"
             )
 
