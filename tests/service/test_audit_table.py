@@ -196,3 +196,12 @@ def test_who_meets_the_service_is_told_what_works(small, capsys):
     assert main(["report", str(small.path)]) == 1
     assert "beside that, dpsql user, releases, publish, budget and audit work" in capsys.readouterr().err
     assert main(["budget", str(small.path)]) == 0
+
+
+def test_who_reads_a_protected_table_is_refused_and_has_one_line():
+    sql, reason = "SELECT * FROM visits", "visits is protected"
+    ran = {"event": "statement", "user": "ann", "statement": sql}
+    refused = {"event": "refused", "user": "ann", "statement": sql, "bound": True, "reason": reason}
+    other = {**ran, "user": "bob"}
+    rows = str(table([{**event, "time": f"2026-01-0{day}"} for day, event in enumerate((ran, refused, other), 1)]))
+    assert [line.split(sql)[1].strip() for line in rows.splitlines() if sql in line] == [f"refused: {reason}", "run"]
