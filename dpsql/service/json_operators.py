@@ -98,18 +98,16 @@ class _Walk(WordWalk):
     def _left(self, end: int, operator: str) -> int:
         """Where the operand begins that ends at a word: arrows bind from the left, as it does."""
         start = self._starts[end] if end >= 0 else None
-        while (start is not None and self._text(start - 1) not in AROUND) or self._is_arrow(start):
-            before = next((start - len(arrow) for arrow in _ARROWS if self._ends_with(start, arrow)), None)  # type: ignore[operator]
-            if before is None or before < 1:
-                start = None
-                break
-            start = self._starts[before - 1]
+        while start is not None and (self._text(start - 1) not in AROUND or self._is_arrow(start)):
+            end = start
+            before = next((end - len(arrow) for arrow in _ARROWS if self._ends_with(end, arrow)), 0)
+            start = self._starts[before - 1] if before > 0 else None
         if start is None:
             raise NotAllowed(f"{operator} {_ALONE}")
         return start
 
-    def _is_arrow(self, start: int | None) -> bool:
-        return start is not None and any(self._ends_with(start, arrow) for arrow in _ARROWS)
+    def _is_arrow(self, start: int) -> bool:
+        return any(self._ends_with(start, arrow) for arrow in _ARROWS)
 
     def _ends_with(self, start: int, arrow: tuple[str, ...]) -> bool:
         return tuple(self._texts[max(start - len(arrow), 0) : start]) == arrow
