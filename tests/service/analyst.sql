@@ -63,18 +63,18 @@ SELECT bool_and(x > 0), bool_or(x > 3), every(x > 1), bit_or(x), bit_xor(x) FROM
 SELECT DISTINCT ON (grp) grp, x FROM (VALUES (1, 3), (1, 5), (2, 1)) v(grp, x) ORDER BY grp, x DESC
 SELECT x FROM (VALUES (1), (2), (3)) v(x) EXCEPT SELECT 2 ORDER BY x
 SELECT x FROM (VALUES (1), (2), (3)) v(x) ORDER BY x DESC LIMIT 2 OFFSET 1
-WITH RECURSIVE t(n, f) AS (SELECT 1, 1 UNION ALL SELECT n + 1, f * (n + 1) FROM t WHERE n < 5) SELECT * FROM t
+WITH RECURSIVE t(n, f) AS (SELECT 1, 1 UNION ALL SELECT n + 1, f * (n + 1) FROM t WHERE n < 5) SELECT * FROM t ORDER BY n
 WITH RECURSIVE tree AS (SELECT 1 AS id, NULL::int AS parent, 'root' AS path UNION ALL SELECT c.id, c.parent, t.path || '/' || c.id FROM tree t JOIN (VALUES (2, 1), (3, 1), (4, 2)) c(id, parent) ON c.parent = t.id) SELECT * FROM tree ORDER BY path
-WITH a AS MATERIALIZED (SELECT 1 AS x), b AS NOT MATERIALIZED (SELECT 2 AS x) SELECT * FROM a UNION ALL SELECT * FROM b
+WITH a AS MATERIALIZED (SELECT 1 AS x), b AS NOT MATERIALIZED (SELECT 2 AS x) SELECT * FROM a UNION ALL SELECT * FROM b ORDER BY x
 SELECT * FROM (VALUES (1, 'a'), (2, 'b')) v(id, name) WHERE (id, name) IN ((1, 'a'), (3, 'c'))
 SELECT * FROM (VALUES (1), (2)) v(id) WHERE EXISTS (SELECT 1 FROM (VALUES (2)) w(id) WHERE w.id = v.id)
 SELECT v.id FROM (VALUES (1), (2)) v(id) WHERE v.id NOT IN (SELECT 2) AND v.id BETWEEN 0 AND 5
-SELECT a.id, b.id FROM (VALUES (1), (2)) a(id) LEFT JOIN (VALUES (2)) b(id) USING (id)
+SELECT a.id, b.id FROM (VALUES (1), (2)) a(id) LEFT JOIN (VALUES (2)) b(id) USING (id) ORDER BY 1
 SELECT a.*, b.y FROM (VALUES (1, 'x')) a(id, x) FULL OUTER JOIN (VALUES (2, 'y')) b(id, y) ON a.id = b.id ORDER BY a.id
 SELECT sum(CASE WHEN x > 2 THEN 1 ELSE 0 END)::float / count(*) AS share FROM generate_series(1, 4) x
 SELECT (count(*) FILTER (WHERE x > 2) * 100.0 / count(*))::numeric(5,2) AS pct FROM generate_series(1, 3) x
 SELECT md5('x'), length('héllo'), octet_length('héllo'), reverse('abc'), repeat('ab', 2), replace('aXa', 'X', '-'), translate('abc', 'ac', 'xy'), strpos('abc', 'c'), position('b' in 'abc')
-SELECT 'a' || NULL || 'b' AS n, concat('a', NULL, 'b'), concat_ws('-', 2024, 1, NULL, 'x')
+SELECT 'a' || NULL::text || 'b' AS n, concat('a', NULL, 'b'), concat_ws('-', 2024, 1, NULL, 'x')
 SELECT trim('  a '), ltrim('xxa', 'x'), trim(both '"' from '"a"'), btrim('..a..', '.')
 SELECT gen_random_uuid() IS NOT NULL, random() < 1, pg_typeof(gen_random_uuid()), version() LIKE 'PostgreSQL%'
 SELECT overlay('abcdef' placing 'XY' from 2 for 2), left('abc', -1), right('abc', 2), substr('abcdef', 3, 2), substring('abcdef' for 2)
