@@ -26,6 +26,7 @@ from dpsql.release.preview import (
     seconds_of,
 )
 from dpsql.release.query_answers import resolve_query
+from dpsql.release.remedies import ASSUMED_ROWS, assumed_rows
 from dpsql.release.request import DEFAULT_MECHANISM, QueryRequest
 from dpsql.release.synthesis import resolve
 
@@ -53,7 +54,6 @@ COLUMNS = {
     "overall_l1": "DOUBLE",
     "seconds": "DOUBLE",
 }
-ASSUMED_ROWS = 10_000
 _OF_QUERIES = frozenset({"table", "epsilon", "delta", "mechanism", "release", "period"})
 
 
@@ -111,7 +111,7 @@ class DpPlan(SqlFunction):
             raise
 
     def _of_table(self, cursor: duckdb.DuckDBPyConnection, call: Call) -> list[tuple[Any, ...]]:
-        assumed, most = float(max(1, call["assume_rows"])), call["max_error"]
+        assumed, most = float(assumed_rows(call["assume_rows"])), call["max_error"]
         epsilon = LARGEST_EPSILON if most is not None else call["epsilon"]
         request = request_of(replace(call, arguments={**call.arguments, "epsilon": epsilon}))
         resolved = resolve(cursor, request, to_charge=False)
@@ -172,7 +172,7 @@ class DpPlan(SqlFunction):
             by=call.by,
             period=call["period"],
         )
-        assumed = max(1, call["assume_rows"])
+        assumed = assumed_rows(call["assume_rows"])
         if most is not None:
             check_width(most)
         resolved = resolve_query(cursor, request, to_charge=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dpsql.books.ledger.store import Books
 from dpsql.books.releases.releases import published
 from dpsql.engines.duckdb.cursors import Cursor
-from dpsql.release.remedies import ASSUMED_ROWS, SIZES, Scenario, forecast_words, remedies, scenario_of
+from dpsql.release.remedies import ASSUMED_ROWS, SIZES, Scenario, assumed_rows, forecast_words, remedies, scenario_of
 from dpsql.release.synthesis import Resolved
 from dpsql.runtime.notebook_bar import ipython_shell
 
@@ -60,8 +60,11 @@ def forecast_of(cursor: Cursor, resolved: Resolved, assume_rows: int | None) -> 
         cursor: a connection of its own.
         resolved: the request, planned.
         assume_rows: about how many rows there are; by default as the newest release tells it.
+
+    Raises:
+        InvalidArgument: assume_rows is below 0.
     """
-    rows = assume_rows or _released_rows(cursor, resolved)
+    rows = assumed_rows(assume_rows) if assume_rows else _released_rows(cursor, resolved)
     return Forecast(scenario_of(resolved, float(rows or ASSUMED_ROWS)), rows is None, resolved.entry is not None)
 
 

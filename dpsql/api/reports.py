@@ -15,11 +15,12 @@ from dpsql.books.ledger.accounts import find_account
 from dpsql.books.ledger.store import Books
 from dpsql.engines.registry import find_source
 from dpsql.errors import DpsqlError, InvalidArgument
+from dpsql.release.remedies import ASSUMED_ROWS
 from dpsql.report.facts import check_synthetic
 from dpsql.report.plan_chart import EPSILONS, PlanChart, Point, check_epsilons
 from dpsql.udfs.bridge.declare import TableFunction
 from dpsql.udfs.dp_measurements import find_release
-from dpsql.udfs.dp_plan import ASSUMED_ROWS, DpPlan
+from dpsql.udfs.dp_plan import DpPlan
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,7 +26,7 @@ from dpsql.core.neighbours import Neighbours
 from dpsql.core.unit_row import UnitRow
 from dpsql.core.unit_words import column_of_table
 from dpsql.core.workload import Workload
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.mechanisms.base import Mechanism, PlannedMeasurement
 from dpsql.privacy.pricing import declared, price
 from dpsql.release.plan import Plan
@@ -42,6 +42,22 @@ _COARSE: Final = 4
 _NAMED: Final = 3
 _FEWEST: Final = 4
 """Columns of which half are still a table."""
+
+
+def assumed_rows(rows: int) -> int:
+    """As many rows as a plan assumes, at least one.
+
+    Raises:
+        InvalidArgument: they are fewer than none.
+
+    >>> assumed_rows(0)
+    1
+    """
+    if rows < 0:
+        raise InvalidArgument(
+            f"assume_rows is {rows}: give about how many rows the table has, such as {ASSUMED_ROWS}, or leave it out"
+        )
+    return max(1, rows)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ SELECT a.*, b.y FROM (VALUES (1, 'x')) a(id, x) FULL OUTER JOIN (VALUES (2, 'y')
 SELECT sum(CASE WHEN x > 2 THEN 1 ELSE 0 END)::float / count(*) AS share FROM generate_series(1, 4) x
 SELECT (count(*) FILTER (WHERE x > 2) * 100.0 / count(*))::numeric(5,2) AS pct FROM generate_series(1, 3) x
 SELECT md5('x'), length('héllo'), octet_length('héllo'), reverse('abc'), repeat('ab', 2), replace('aXa', 'X', '-'), translate('abc', 'ac', 'xy'), strpos('abc', 'c'), position('b' in 'abc')
-SELECT 'a' || NULL::text || 'b' AS n, concat('a', NULL, 'b'), concat_ws('-', 2024, 1, NULL, 'x')
+SELECT 'a' || x || 'b' AS n, concat('a', x, 'b'), concat_ws('-', 2024, 1, x, 'x') FROM (VALUES (NULL::text)) AS v(x)
 SELECT trim('  a '), ltrim('xxa', 'x'), trim(both '"' from '"a"'), btrim('..a..', '.')
 SELECT gen_random_uuid() IS NOT NULL, random() < 1, pg_typeof(gen_random_uuid()), version() LIKE 'PostgreSQL%'
 SELECT overlay('abcdef' placing 'XY' from 2 for 2), left('abc', -1), right('abc', 2), substr('abcdef', 3, 2), substring('abcdef' for 2)

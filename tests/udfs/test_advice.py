@@ -118,3 +118,13 @@ def test_a_column_that_can_have_no_domain_is_made_not_null(db):
     assert "the owner declares it as NOT NULL in the table" in refusal(db, asks)
     db.execute("ALTER TABLE t ALTER listed SET NOT NULL")
     assert db.execute(asks).fetchall()
+
+
+def test_a_plan_assumes_no_fewer_rows_than_none(db):
+    db.execute("CREATE TABLE people AS SELECT i % 10 AS age FROM range(100) r(i)")
+    db.execute("CALL dp_protect('people', epsilon := 3.0, delta := 1e-9)")
+    db.execute("CALL dp_domain('people', 'age', lower := 0, upper := 9)")
+    for asked in ("people", "SELECT count(*) FROM people"):
+        plan = f"FROM dp_plan({as_text(asked)}, epsilon := 1.0, assume_rows := "
+        assert "such as 10000" in refusal(db, f"{plan}-1)")
+        assert db.execute(f"{plan}0)").fetchall()
