@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dpsql.core.names import as_text
 from dpsql.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -160,9 +161,8 @@ def copy_of(query: str, file: str, kind: str) -> str:
     """
     import duckdb
 
-    quoted = file.replace("'", "''")
     for inner in (called(query), f"FROM ({query}\n)"):  # DuckDB 1.5 copies no DESCRIBE
-        made = f"COPY ({inner}\n) TO '{quoted}' ({_FORMATS[kind]})"
+        made = f"COPY ({inner}\n) TO {as_text(file)} ({_FORMATS[kind]})"
         try:
             duckdb.extract_statements(made)
         except duckdb.ParserException:

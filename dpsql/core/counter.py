@@ -13,11 +13,15 @@ from dpsql.core.linear_query import Moment, Product
 from dpsql.core.marginal import Marginal, Presence
 
 
-class Counter(Protocol):
-    """Exact counts of the rows of one table that count, in the codes of one domain; an engine makes it."""
+class CountsMarginals(Protocol):
+    """What tells exact marginals of rows."""
 
     def marginal(self, clique: Clique) -> Marginal:
         """The exact marginal of a clique; the empty clique counts all rows."""
+
+
+class Counter(CountsMarginals, Protocol):
+    """Exact counts of the rows of one table that count, in the codes of one domain; an engine makes it."""
 
     def presence(self, clique: Clique) -> Presence:
         """Which privacy units have a row in which cells of a clique."""

@@ -36,7 +36,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dpsql.core.counter import Counter
+from dpsql.core.counter import CountsMarginals
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.privacy.distributions import find_noise
@@ -190,7 +190,7 @@ class Judgement:
 def judge(
     domain: Domain,
     measured: Sequence[Measurement],
-    counter: Counter,
+    counter: CountsMarginals,
     rows: int,
     check: Callable[[], None] | None = None,
     predicted: Collection[str] = (),
@@ -239,7 +239,7 @@ def judge(
 
 def _judge_pairs(
     estimates: Estimates,
-    counter: Counter,
+    counter: CountsMarginals,
     scale: float,
     worst: WorstCells,
     check: Callable[[], None] | None,
@@ -312,7 +312,7 @@ def _is_constant(attribute: Attribute, estimates: Estimates) -> bool:
     return float(values.sum()) <= empty <= _FEW * float(rest.sum())
 
 
-def counts_of(counter: Counter, domain: Domain, clique: Clique) -> Floats:
+def counts_of(counter: CountsMarginals, domain: Domain, clique: Clique) -> Floats:
     """Synthetic rows in each cell of a marginal, in its shape."""
     return counter.marginal(clique).dense().reshape(domain.shape(clique)).astype(np.float64)
 
@@ -355,7 +355,7 @@ def _merged(domain: Domain, estimate: Estimate, made: Floats) -> tuple[Floats, F
 
 
 def _single_cells(
-    domain: Domain, measured: Sequence[Measurement], counter: Counter, scale: float, total: float | None
+    domain: Domain, measured: Sequence[Measurement], counter: CountsMarginals, scale: float, total: float | None
 ) -> tuple[int, float | None]:
     """How many single cells were measured, and how far off they are; thresholds are left out."""
     square = noise = 0.0

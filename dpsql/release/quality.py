@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,9 @@ from dpsql.books.ledger.store import Books
 from dpsql.books.releases import journal, releases
 from dpsql.books.releases.releases import Entry, rows_table
 from dpsql.books.tables.owner_facts import listed_roles
+from dpsql.core.counter import CountsMarginals
 from dpsql.core.domain import Attribute, Clique, Domain
-from dpsql.core.marginal import Measurement
+from dpsql.core.marginal import Marginal, Measurement
 from dpsql.core.threshold import Family, threshold_counts
 from dpsql.engines.duckdb.cursors import Cursor
 from dpsql.engines.duckdb.names import split_name
@@ -35,8 +36,6 @@ from dpsql.release.group_means import GroupMean, group_means, makes_groups
 from dpsql.release.judgement import Judgement, counts_of, judge
 from dpsql.release.numbers import NumberFigures, figures_of, is_of_numbers, means_in_cells
 from dpsql.release.worst_cells import cells_shown, labels_shown
-
-_TWO: Final = 2
 
 if TYPE_CHECKING:  # it takes a quarter of a second to load, so the functions that return data frames import it
     import pandas as pd
@@ -63,8 +62,9 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
         row = entry.unit_row
         chosen = () if row is None else row.chosen
         rows, measured = _counted(entry, counter), measurements(books, entry)
-        judgement = judge(entry.domain, measured, counter, rows, check, predicted, chosen)
-        within = _Groups(Estimates(entry.domain, measured), counter, rows) if row is None and rows else None
+        kept = _Kept(counter, entry.domain)
+        judgement = judge(entry.domain, measured, kept, rows, check, predicted, chosen)
+        within = _Groups(Estimates(entry.domain, measured), kept, rows) if row is None and rows else None
         numbers = tuple(_numbers(cursor, books, entry, judgement, within, check))
     finally:
         counter.close()
@@ -73,6 +73,29 @@ def judge_release(cursor: Cursor, books: Books, entry: Entry, check: Callable[[]
         implied = len(judgement.unmeasured_pairs) - len(unmeasured)
         judgement = replace(judgement, unmeasured_pairs=unmeasured, implied_pairs=implied)
     return replace(judgement, numbers=numbers)
+
+
+class _Kept:
+    """Counts of the synthetic rows. Those of numbers in groups are small, asked for twice, and counted once."""
+
+    def __init__(self, counter: TableCounter, domain: Domain) -> None:
+        self._counter, self._domain = counter, domain
+        self._marginals: dict[Clique, Marginal] = {}
+
+    def marginal(self, clique: Clique) -> Marginal:
+        """See `Counter.marginal`."""
+        if clique in self._marginals:
+            return self._marginals[clique]
+        marginal = self._counter.marginal(clique)
+        columns = [self._domain.by_name[name] for name in clique]
+        if len(clique) == 2 and any(map(makes_groups, columns)) and any(map(_has_means, columns)):
+            self._marginals[clique] = marginal
+        return marginal
+
+
+def _has_means(number: Attribute) -> bool:
+    """Whether means of a column of numbers tell more than shares, which are pairs of it."""
+    return is_of_numbers(number) and number.regular > 2
 
 
 @dataclass(frozen=True)
@@ -86,13 +109,13 @@ class _Groups:
     """
 
     estimates: Estimates
-    counter: TableCounter
+    counter: CountsMarginals
     rows: int
 
     def means(self, number: Attribute, inside: npt.NDArray[np.float64]) -> Iterator[GroupMean]:
         """Of a column of numbers; see `group_means`. A column of two values has shares in groups, which are pairs."""
         domain, scale = self.estimates.domain, (self.estimates.total or 0.0) / self.rows
-        for groups in domain if number.regular > _TWO else ():
+        for groups in domain if _has_means(number) else ():
             clique = domain.clique((number.name, groups.name)) if groups is not number else ()
             pair = self.estimates.of(clique) if clique and makes_groups(groups) else None
             if pair is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from .allowlist import NotAllowed
-from .tokens import Token, tokens
+from .tokens import Token
 from .word_walk import WordWalk
 
 _LISTS: Final = frozenset({"json_agg", "jsonb_agg"})
@@ -27,22 +27,18 @@ def aggregates(sql_tokens: list[Token]) -> list[Token]:
     if not any(kind == "word" and text.lower() in _AGGREGATES for kind, text in sql_tokens):
         return sql_tokens
     walk = _Walk(sql_tokens)
-    return tokens(walk.written()) if walk.changed() else sql_tokens
+    walk.take_all()
+    return walk.respelled()
 
 
 class _Walk(WordWalk):
     """Goes over the words once."""
 
-    def changed(self) -> bool:
-        """Walk; whether anything is respelled."""
+    def take_all(self) -> None:
+        """Look at each word, and note what stands instead."""
         for at, text in enumerate(self._texts):
             if text in _AGGREGATES and self._text(at + 1) == "(" and self._closing.get(at + 1, 0) > at + 2:
                 self._aggregate(at, text)
-        return bool(self._instead or self._before or self._behind)
-
-    def written(self) -> str:
-        """The statement as it is respelled."""
-        return self._written()
 
     def _aggregate(self, at: int, name: str) -> None:
         end = self._closing[at + 1]

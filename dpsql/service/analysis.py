@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.core.names import quote
+from dpsql.core.names import as_text, quote
 from dpsql.udfs.bridge import callbacks
 from dpsql.udfs.bridge.connections import Connections
 from dpsql.udfs.bridge.library import load
@@ -197,8 +197,7 @@ class Analysis:
                 raise _Unreadable(name) from None
         for column in (*keys.not_null(published), *self._filled(table, published.get("required", ()))):
             self._connection.execute(f"ALTER TABLE {table} ALTER {quote(column)} SET NOT NULL")
-        comment = str(published["comment"]).replace("'", "''")
-        self._connection.execute(f"COMMENT ON TABLE {table} IS '{comment}'")
+        self._connection.execute(f"COMMENT ON TABLE {table} IS {as_text(str(published['comment']))}")
 
     def _filled(self, table: str, required: Sequence[str]) -> list[str]:
         """The columns that have all values: of one that is excluded there is none."""

@@ -57,22 +57,17 @@ def _ends(events: Sequence[Event]) -> list[Event]:
 
     Logs of before have numbers that came again when the service was started again.
     """
-    later: dict[tuple[str, str], Event] = {}
+    later: dict[tuple[str, str, str], Event] = {}
     ends: list[Event] = []
     for event in reversed(events):
         end: Event = {}
-        if "call" in event:
-            key = (str(event["call"]), str(event.get("user")))
-            if event.get("event") == "call":
-                end = later.pop(key, {})
-            elif event.get("event") in ("answered", "refused"):
-                later[key] = event
-        elif "statement" in event:
-            key = (str(event["statement"]), str(event.get("user")))
-            if event.get("event") == "statement":
-                end = later.pop(key, {})
-            elif event.get("bound"):
-                later[key] = event
+        kind = event.get("event")
+        subject = "call" if "call" in event else "statement"
+        key = (subject, str(event.get(subject)), str(event.get("user")))
+        if kind == subject:
+            end = later.pop(key, end)
+        elif kind in ("answered", "refused") if subject == "call" else event.get("bound"):
+            later[key] = event
         ends.append(end)
     return ends[::-1]
 

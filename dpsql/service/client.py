@@ -17,6 +17,7 @@ from dpsql import errors
 from dpsql.api.request_arguments import RequestArguments
 from dpsql.api.signatures import of_requests
 from dpsql.core.arguments import checked_names
+from dpsql.core.names import as_text
 from dpsql.errors import DpsqlError, Interrupted
 
 from .arrow import received
@@ -196,7 +197,7 @@ def literal(value: object) -> str:
         return repr(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"[{', '.join(map(literal, value))}]"
-    return "'" + str(value).replace("'", "''") + "'"
+    return as_text(str(value))
 
 
 def _named(**arguments: object) -> str:

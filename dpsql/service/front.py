@@ -25,7 +25,7 @@ from .audit import Audit
 from .calls import Calls, KeeperLost
 from .heartbeat import Heartbeat, OverHttp, OverTls
 from .metrics import Counted, Endpoint, text_of
-from .options import Options, address_of
+from .options import Full, Options, address_of
 from .pgwire.binding import of_certificate
 from .pgwire.messages import BadMessage, Channel, Closed
 from .pgwire.startup import NO_SETTINGS, PROTOCOL, CancelRequest, LoginFailed, Secured, authenticate, begin
@@ -44,10 +44,6 @@ _KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 """Seconds after which a client that says nothing is asked whether it is there; and how often, before it is gone."""
 _GOODBYE_SECONDS: Final = 1.5
 _GOODBYE: Final = "terminating connection because the service stops"
-
-
-class Full(DpsqlError):
-    """As many clients are connected as there may be."""
 
 
 class Front:
@@ -114,15 +110,8 @@ class Front:
         """
         if user == PULSE:
             return lambda: None
-        most, own = self.options.connections, self.options.user_connections
         with self._lock:
-            if self._logged_in.total() >= most:
-                raise Full(f"{most} clients are connected already, the most that there may be")
-            if self._logged_in[user] >= own:
-                raise Full(
-                    f"{own} clients of {user} are connected already, the most that there may be of one user: "
-                    "end some, or have the owner raise user_connections"
-                )
+            self.options.check_place(user, self._logged_in.total(), self._logged_in[user])
             self._logged_in[user] += 1
         taken = [user]
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from dpsql.core.names import as_text
+
 from . import pg_arrays
 from .allowlist import NotAllowed
 from .from_postgres import clauses
-from .json_paths import holds, path, quoted
+from .json_paths import holds, path, pointer
 from .operands import Operands
-from .tokens import Token, tokens
+from .tokens import Token
 from .word_walk import AROUND, WordWalk
 
 _PATHS: Final = frozenset(f"jsonb_path_{what}" for what in ("query", "query_array", "query_first", "exists", "match"))
@@ -47,7 +49,8 @@ def json_operators(sql_tokens: list[Token]) -> list[Token]:
     if not words & _SIGNS and not words & (_PATHS | {"jsonb_set"}):
         return sql_tokens
     walk = _Walk(sql_tokens)
-    return tokens(walk.written()) if walk.changed() else sql_tokens
+    walk.take_all()
+    return walk.respelled()
 
 
 class _Walk(WordWalk):
@@ -65,8 +68,8 @@ class _Walk(WordWalk):
             is_type = start is not None and start > 1 and self._texts[start - 1] == "::"
             self._starts.append(self._starts[start - 2] if is_type else start)  # type: ignore[operator]
 
-    def changed(self) -> bool:
-        """Walk; whether anything is respelled."""
+    def take_all(self) -> None:
+        """Look at each word, and note what stands instead."""
         for at, (kind, _) in enumerate(self._words):
             text = self._texts[at]
             if kind == "other":
@@ -75,11 +78,6 @@ class _Walk(WordWalk):
                 self._call_of_path(at)
             elif text == "jsonb_set" and self._text(at + 1) == "(":
                 self._set(at)
-        return bool(self._instead or self._before or self._behind)
-
-    def written(self) -> str:
-        """The statement as it is respelled."""
-        return self._written()
 
     def _sign(self, at: int, text: str) -> None:
         behind, before = self._text(at + 1), self._text(at - 1)
@@ -168,7 +166,7 @@ class _Walk(WordWalk):
         listed = (
             "NULL" if part is None else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"' for part in parts
         )
-        self._instead[at] = quoted(f"[{', '.join(listed)}]")
+        self._instead[at] = as_text(f"[{', '.join(listed)}]")
 
     def _is_json(self, first: int, last: int) -> bool:
         """Whether an operand is JSON, as its cast or its function says."""
@@ -314,8 +312,7 @@ class _Walk(WordWalk):
             steps = []
         if not 0 < len(steps) < _MOST_STEPS or not all(step and (step[0] != "-") for step in steps):
             raise NotAllowed("jsonb_set takes a value, a path that is written out, such as '{a,b}', and a new value")
-        names = ["/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps]
         self._instead[at] = "pgx.json_set_at"
-        self._behind[spans[0][1]] = f", {quoted(''.join(names[:-1]))}, {quoted(''.join(names))}"
+        self._behind[spans[0][1]] = f", {as_text(pointer(*steps[:-1]))}, {as_text(pointer(*steps))}"
         for word in range(spans[0][1] + 1, spans[1][1] + 1):
             self._instead[word] = ""

@@ -13,6 +13,8 @@ import json
 import re
 from typing import Any, Final
 
+from dpsql.core.names import as_text
+
 from .allowlist import NotAllowed
 
 NUMBER_TYPES: Final = "'BIGINT', 'UBIGINT', 'HUGEINT', 'UHUGEINT', 'DOUBLE'"
@@ -35,13 +37,13 @@ _FILTER: Final = re.compile(
 _HELP: Final = "such as '$.a[*].b', '$.a[0]' or '$.a[*] ? (@.b > 1)'"
 
 
-def quoted(text: str) -> str:
-    """A text as a literal of SQL.
+def pointer(*steps: object) -> str:
+    """The JSON pointer of names and places.
 
-    >>> quoted("it's")
-    "'it''s'"
+    >>> pointer("a/b", 0)
+    '/a~1b/0'
     """
-    return "'" + text.replace("'", "''") + "'"
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def path(text: str, given: str) -> str:
@@ -73,7 +75,7 @@ def _steps(text: str, place: int, values: str) -> str:
         place = step.end()
         name = step["name"] if step["quoted"] is None else step["quoted"]
         if name is not None:
-            values = f"pgx.json_path_member({values}, {quoted('/' + name.replace('~', '~0').replace('/', '~1'))})"
+            values = f"pgx.json_path_member({values}, {as_text(pointer(name))})"
         elif step["place"]:
             values = f"pgx.json_path_element({values}, {int(step['place'])})"
         elif step["filter"] is not None:
@@ -102,14 +104,14 @@ def _condition(text: str) -> str:
 
 def _compared(given: str, at: str, value: Any, sign: str = "=") -> tuple[str, str]:
     """Whether what is at a pointer has the type of a value, and compares with it so; no second one for NULL."""
-    where = f"{given}, {quoted(at)}"
+    where = f"{given}, {as_text(at)}"
     kind, text = f"json_type({where})", f"json_extract_string({where})"
     if value is None:
         return f"{kind} = 'NULL'", ""
     if isinstance(value, bool):
         return f"{kind} = 'BOOLEAN'", f"{text} {sign} '{str(value).lower()}'"
     if isinstance(value, str):
-        return f"{kind} = 'VARCHAR'", f"{text} {sign} {quoted(value)}"
+        return f"{kind} = 'VARCHAR'", f"{text} {sign} {as_text(value)}"
     written = json.dumps(value)
     if len(written.strip("-")) > _LONGEST or "e" in written.lower():
         raise NotAllowed(f"the number {written} is not compared: write at most {_LONGEST} digits")
@@ -143,16 +145,13 @@ def _holds(value: Any, given: str, at: str, depth: int, left: list[int]) -> str:
         raise NotAllowed(
             f"what is contained has at most {_MOST} values, and {_DEEPEST} arrays in one another: write several @>"
         )
-    kind = f"json_type({given}, {quoted(at)})"
+    kind = f"json_type({given}, {as_text(at)})"
     if isinstance(value, dict):
-        members = (
-            _holds(member, given, f"{at}/{name.replace('~', '~0').replace('/', '~1')}", depth, left)
-            for name, member in value.items()
-        )
+        members = (_holds(member, given, at + pointer(name), depth, left) for name, member in value.items())
         return "(" + " AND ".join([f"{kind} = 'OBJECT'", *members]) + ")"
     if isinstance(value, list):
         name = f"dpsql_e{depth}"
-        elements = f"json_extract(json_extract({given}, {quoted(at)}), '$[*]')"
+        elements = f"json_extract(json_extract({given}, {as_text(at)}), '$[*]')"
         each = (
             f"len(list_filter({elements}, lambda {name}: {_holds(element, name, '', depth + 1, left)})) > 0"
             for element in value

@@ -18,9 +18,12 @@ import re
 from collections import Counter
 from typing import Final
 
+from dpsql.core.names import as_text
+
 from . import pg_arrays
 from .allowlist import NotAllowed
 from .from_postgres import clauses
+from .json_paths import pointer
 from .operands import STOPS, Operands
 from .postgres_json import TABLES as OF_JSON
 from .postgres_patterns import TABLES as OF_PATTERNS
@@ -223,11 +226,10 @@ class _Walk(WordWalk):
             steps = []
         if not steps or not all(step is not None and _STEP.fullmatch(step) for step in steps):
             raise NotAllowed("#> and #>> are served with a path that is written out, such as '{a,b,0}'")
-        pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
         self._instead[at] = "->>" if is_text else "->"
         for place in range(at + 1, path):
             self._instead[place] = ""
-        self._instead[path] = "'" + pointer.replace("'", "''") + "'"
+        self._instead[path] = as_text(pointer(*steps))
 
     def _counts(self, commas: list[int]) -> bool:
         """Whether a length behind a comma, if there is one, is written out, so that it is not below 0."""

@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from dpsql.errors import InvalidArgument
+from dpsql.errors import DpsqlError, InvalidArgument
 
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(i?)B", re.IGNORECASE)
 
@@ -41,6 +41,10 @@ def address_of(place: str) -> tuple[str, int]:
     if not host or not port.isdigit() or int(port) > 65535:
         raise InvalidArgument(f"{place!r} is no address: give HOST:PORT, such as 127.0.0.1:9187")
     return host.strip("[]"), int(port)
+
+
+class Full(DpsqlError):
+    """As many clients are connected as there may be."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,25 @@ class Options:
             bytes_of(self.audit_bytes, "audit_bytes")
         if self.metrics:
             address_of(self.metrics)
+
+    def check_place(self, user: str, clients: int, own: int) -> None:
+        """Refuse one more client of a user at a door.
+
+        Args:
+            user: their name.
+            clients: how many are connected there.
+            own: how many of these are the user's.
+
+        Raises:
+            Full: as many are as there may be.
+        """
+        if clients >= self.connections:
+            raise Full(f"{self.connections} clients are connected already, the most that there may be")
+        if own >= self.user_connections:
+            raise Full(
+                f"{self.user_connections} clients of {user} are connected already, the most that there may be of one "
+                "user: end some, or have the owner raise user_connections"
+            )
 
     def to_json(self) -> str:
         """As a text for a child's standard input."""

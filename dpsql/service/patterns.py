@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from dpsql.core.names import as_text
+
 from .allowlist import NotAllowed
-from .json_paths import quoted
 from .operands import Operands
 from .postgres_patterns import BOUNDARY
-from .tokens import Token, tokens
+from .tokens import Token
 from .word_walk import AROUND, WordWalk
 
 _FUNCTIONS: Final = frozenset(
@@ -146,14 +147,15 @@ def patterns(sql_tokens: list[Token]) -> list[Token]:
     if not any(text == "~" or text.lower() in _FUNCTIONS for kind, text in sql_tokens if kind in ("word", "other")):
         return sql_tokens
     walk = _Walk(sql_tokens)
-    return tokens(walk.written()) if walk.changed() else sql_tokens
+    walk.take_all()
+    return walk.respelled()
 
 
 class _Walk(WordWalk):
     """Goes over the words once."""
 
-    def changed(self) -> bool:
-        """Walk; whether anything is respelled."""
+    def take_all(self) -> None:
+        """Look at each word, and note what stands instead."""
         operands = Operands(self._words)
         start: int | None = None  # of the operand before the last word
         for at, (kind, text) in enumerate(self._words):
@@ -163,11 +165,6 @@ class _Walk(WordWalk):
                 self._call(at)
             start = operands.start
             operands.take(at)
-        return bool(self._instead or self._before)
-
-    def written(self) -> str:
-        """The statement as it is respelled."""
-        return self._written()
 
     def _fits(self, at: int, start: int | None) -> None:
         """`x ~ 'pattern'`, and likewise ~*, !~ and !~*."""
@@ -186,7 +183,7 @@ class _Walk(WordWalk):
         self._before[start] = f"{'(NOT ' * negates}pgx.pattern_in("
         self._instead.update(dict.fromkeys(range(at - negates, place), ""))
         self._instead[at] = ","
-        self._instead[place] = f"{quoted(pattern.spelled)}, '{'i' * (place > at + 1)}'){')' * negates}"
+        self._instead[place] = f"{as_text(pattern.spelled)}, '{'i' * (place > at + 1)}'){')' * negates}"
 
     def _call(self, at: int) -> None:
         commas, place, end = [], at + 2, self._closing.get(at + 1, 0)
@@ -220,4 +217,4 @@ class _Walk(WordWalk):
 
     def _replace(self, at: int, text: str, spelled: str) -> None:
         if spelled != text or self._words[at][1][:1] in ("e", "E"):
-            self._instead[at] = quoted(spelled)
+            self._instead[at] = as_text(spelled)

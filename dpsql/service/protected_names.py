@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import duckdb
 
-from dpsql.core.names import quote
+from dpsql.core.names import as_text, quote
 from dpsql.errors import DpsqlError
 
 from . import pgtypes
@@ -71,9 +71,9 @@ def statements(protected: Protected, shown: Mapping[str, Any]) -> Iterator[str]:
         table = f"{SCHEMA}.{quote(name)}"
         typed = ", ".join(f"{quote(column)} {_plain(kind)}" for column, kind, _ in columns)
         yield f"CREATE TABLE {table} ({typed})"
-        yield f"COMMENT ON TABLE {table} IS {_literal(_said_of(name))}"
+        yield f"COMMENT ON TABLE {table} IS {as_text(_said_of(name))}"
         for column, _, what in columns:
-            yield f"COMMENT ON COLUMN {table}.{quote(column)} IS {_literal(what)}"
+            yield f"COMMENT ON COLUMN {table}.{quote(column)} IS {as_text(what)}"
 
 
 def _said_of(name: str) -> str:
@@ -81,10 +81,6 @@ def _said_of(name: str) -> str:
     called = name.replace("'", "''")
     example = f"'SELECT … FROM {called} …'"  # noqa: S608 - words for people
     return f"protected: ask with dp_query({example}, epsilon => 0.1); dp_domains('{called}') lists what may be asked"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _plain(kind: str) -> str:

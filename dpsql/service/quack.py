@@ -208,20 +208,13 @@ class QuackDoor:
         """A number for one more session of a user.
 
         Raises:
-            DpsqlError: there is no place.
+            Full: there is no place.
         """
-        most, own = self._options.connections, self._options.user_connections
         with self._lock:
             self._numbers += 1
             if user == PULSE:
                 return self._numbers
-            if len(self._places) >= most:
-                raise DpsqlError(f"{most} clients are connected already, the most that there may be")
-            if list(self._places.values()).count(user) >= own:
-                raise DpsqlError(
-                    f"{own} clients of {user} are connected already, the most that there may be of one user: "
-                    "end some, or have the owner raise user_connections"
-                )
+            self._options.check_place(user, len(self._places), list(self._places.values()).count(user))
             self._places[self._numbers] = user
             return self._numbers
 

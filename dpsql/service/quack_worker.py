@@ -29,7 +29,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import FunctionNullHandling
 
-from dpsql.core.names import quote
+from dpsql.core.names import as_text, quote
 from dpsql.errors import DpsqlError, InvalidArgument
 
 from . import arrow
@@ -374,7 +374,7 @@ def _await_answer(port: int) -> None:
 
 
 def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''").replace("\0", "") + "'"
+    return as_text(text.replace("\0", ""))
 
 
 def _unheard(text: str) -> None:

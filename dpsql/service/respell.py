@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from dpsql.core.names import as_text
+
 from . import allowed, pg_arrays
 from .aggregates import aggregates
 from .casts import postfixed
@@ -75,7 +77,7 @@ class _Words:
 
     def __init__(self, sql_tokens: list[Token], user: str) -> None:
         self._tokens, self._place = sql_tokens, 0
-        self._user = user.replace("'", "''")
+        self._user = as_text(user)
         self.done: list[str] = []
 
     def left(self) -> bool:
@@ -106,7 +108,7 @@ class _Words:
         elif kind == "text" and text[:1] in "eE" and "\\" not in text:
             text = text[1:]
         elif word in _WHO and not self._after_point() and self._ahead(2)[1] != "(" and not self._after_as():
-            text = f"pgx.{word}('{self._user}')"
+            text = f"pgx.{word}({self._user})"
         elif word == "current_catalog" and not self._after_point():
             text = "pgx.current_catalog()"
         elif word in _QUANTIFIERS and self._is_among():
@@ -305,8 +307,4 @@ def _array(text: str) -> str:
         parts = pg_arrays.elements(text[1:-1].replace("''", "'"))
     except ValueError:
         return text
-    return (
-        "["
-        + ", ".join("NULL" if element is None else "'" + element.replace("'", "''") + "'" for element in parts)
-        + "]"
-    )
+    return "[" + ", ".join("NULL" if element is None else as_text(element) for element in parts) + "]"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpsql.core.names import as_text
+
 from .pgwire.served_settings import changes_nothing
 from .server_settings import server_settings
 
@@ -12,12 +14,8 @@ VARIABLE: Final = "dpsql_zone"
 _ZONE: Final = f"coalesce(getvariable('{VARIABLE}'), 'UTC')"
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 _ROWS: Final = ", ".join(
-    "(" + ", ".join(map(_text, (setting.name, setting.bare, setting.unit, setting.context, setting.kind))) + ")"
+    "(" + ", ".join(map(as_text, (setting.name, setting.bare, setting.unit, setting.context, setting.kind))) + ")"
     for setting in server_settings().values()
 )
 VIEW: Final = (
@@ -26,10 +24,10 @@ VIEW: Final = (
     f"FROM (VALUES {_ROWS}) v(name, value, unit, context, vartype)"
 )
 """`pg_settings`, with the server's own values."""
-_VALUES: Final = ", ".join(f"{_text(name)}: {_text(setting.value)}" for name, setting in server_settings().items())
+_VALUES: Final = ", ".join(f"{as_text(name)}: {as_text(setting.value)}" for name, setting in server_settings().items())
 _FOUND: Final = f"CASE dpsql_n WHEN 'timezone' THEN {_ZONE} ELSE MAP {{{_VALUES}}}[dpsql_n] END"
 _OR_ERROR: Final = f"coalesce({_FOUND}, error('unrecognized configuration parameter \"' || dpsql_n || '\"'))"
-_HARMLESS: Final = ", ".join(_text(name) for name in server_settings() if changes_nothing(name))
+_HARMLESS: Final = ", ".join(as_text(name) for name in server_settings() if changes_nothing(name))
 
 
 def _of(expression: str, name: str = "a") -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from .from_postgres import closing
 from .operands import STOPS
-from .tokens import Token, literal, word_places
+from .tokens import Token, literal, tokens, word_places
 
 AROUND: Final = STOPS | {"", "(", ")", ",", ";", "[", "]", "=", "<", ">", "!", "end"}
 """What stands before and behind an operand that is no part of a sum, a product and the like."""
@@ -73,8 +73,11 @@ class WordWalk:
                 end += 2
         return end
 
+    def respelled(self) -> list[Token]:
+        """All tokens of the statement, with what stands instead: the same ones where nothing does."""
+        return tokens(self._written()) if self._instead or self._before or self._behind else self._tokens
+
     def _written(self) -> str:
-        """The statement, with what stands instead."""
         numbers = {place: at for at, place in enumerate(self._places)}
         parts: list[str] = []
         for place, (_, text) in enumerate(self._tokens):

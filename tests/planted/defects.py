@@ -741,7 +741,7 @@ DEFECTS = (
     # what a hostile reading of the catalogue and the log found
     Defect("who may ask about more is sent away", "dpsql/service/calls.py", " if name in before.protected}", "}", ("tests/service/test_growth.py",)),
     Defect("who has no token writes into the keeper's log", "dpsql/service/keeper.py", "            handler(request)\n", "            self._request = request\n            handler(request)\n", ("tests/service/test_growth.py",)),
-    Defect("a call has the end of another with its number", "dpsql/service/audit_table.py", "== \"call\":\n                end = later.pop(key, {})", "== \"call\":\n                end = later.get(key, {})", ("tests/service/test_audit_table.py",)),
+    Defect("a call has the end of another with its number", "dpsql/service/audit_table.py", "later.pop(key, end)", "later.get(key, end)", ("tests/service/test_audit_table.py",)),
     Defect("a door has the owner's passwords", "dpsql/service/supervisor.py", "env=None if name == \"keeper\" else handed(*_FOR_DOORS)", "env=None", ("tests/service/test_workers.py",)),
     Defect("a startup that fails quotes its keys", "dpsql/service/startup.py", "kind = type(error).__name__", "kind = str(error)", ("tests/service/test_served_sources.py",)),
     Defect("patterns mean what RE2 reads", "dpsql/service/patterns.py", "options += \"s\" if self._has_point", "options += \"\" if self._has_point", ("tests/service/test_patterns.py",)),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dpsql.core.names import as_text
 from dpsql.errors import InvalidArgument
 from dpsql.service import pgtypes
 from dpsql.service.directory import Columns
@@ -87,7 +88,7 @@ def _names(columns: Sequence[Any]) -> str:
 
 def copy_shape(options: Options) -> Callable[[str, Columns], str]:
     """The query of COPY's lines, of one column; before each line is room for the head of its message."""
-    between, nothing = _literal(options.delimiter), _literal(options.null)
+    between, nothing = as_text(options.delimiter), as_text(options.null)
     usual = options.delimiter in _USUAL and options.null in ("", "\\N") and options.quote == '"'
 
     def cell(place: int, name: str, kind: str, *, alone: bool) -> str:
@@ -110,7 +111,7 @@ def copy_shape(options: Options) -> Callable[[str, Columns], str]:
         lines = f"{line(cells)} FROM {query} AS q({_names(columns)})"
         if not options.header:
             return lines
-        names = (_literal(name) for name, _ in columns)
+        names = (as_text(name) for name, _ in columns)
         titles = (_of_csv(n, options, alone=alone) if options.form == "csv" else _of_text(n, options) for n in names)
         return f"{line(titles)} UNION ALL ({lines})"
 
@@ -120,14 +121,14 @@ def copy_shape(options: Options) -> Callable[[str, Columns], str]:
 def _of_csv(shown: str, options: Options, *, alone: bool) -> str:
     """An expression of a cell of csv, quoted where it could be read otherwise."""
     signs = [options.delimiter, options.quote, "\n", "\r"]
-    needs = [f"contains({shown}, {_literal(sign)})" for sign in signs] + [f"{shown} = {_literal(options.null)}"]
+    needs = [f"contains({shown}, {as_text(sign)})" for sign in signs] + [f"{shown} = {as_text(options.null)}"]
     if alone:  # a line that would end the data
         needs.append(f"{shown} = '\\.'")
     return f"CASE WHEN {' OR '.join(needs)} THEN {_quoted(shown, options)} ELSE {shown} END"
 
 
 def _quoted(shown: str, options: Options) -> str:
-    quote, escape = _literal(options.quote), _literal(options.escape)
+    quote, escape = as_text(options.quote), as_text(options.escape)
     inner = shown if options.escape == options.quote else f"replace({shown}, {escape}, {escape} || {escape})"
     return f"{quote} || replace({inner}, {quote}, {escape} || {quote}) || {quote}"
 
@@ -139,11 +140,7 @@ def _of_text(shown: str, options: Options) -> str:
         escaped = f"replace({escaped}, chr({code}), '\\{letter}')"
     needs = f"regexp_matches({shown}, '[\\x08-\\x0d\\\\]')"
     if options.delimiter != "\t":
-        between = _literal(options.delimiter)
+        between = as_text(options.delimiter)
         escaped = f"replace({escaped}, {between}, '\\' || {between})"
         needs += f" OR contains({shown}, {between})"
     return f"CASE WHEN {needs} THEN {escaped} ELSE {shown} END"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
