@@ -260,7 +260,7 @@ def settle_bins(
     source: Source,
     domain: Domain,
     allowed: Sequence[Allowed],
-    codes: npt.NDArray[np.int64],
+    codes: npt.NDArray[Any],
     frame: dict[str, npt.NDArray[Any]],
     generator: np.random.Generator,
 ) -> None:
@@ -287,7 +287,7 @@ def _settle(
     source: Source,
     domain: Domain,
     part: Allowed,
-    codes: npt.NDArray[np.int64],
+    codes: npt.NDArray[Any],
     frame: dict[str, npt.NDArray[Any]],
     generator: np.random.Generator,
 ) -> None:
@@ -295,19 +295,19 @@ def _settle(
     attributes: list[Attribute] = [domain.attributes[place] for place in places]
     excluded = [a for a in domain.excluded if a.name in part.columns]
     ticks = {f"t{number}": f"t{place}" for number, place in enumerate(places) if f"t{place}" in frame}
-    left = np.arange(len(codes))
+    codes, left = codes[:, places].astype(np.int64), np.arange(len(codes))
     for attempt in range(_REDRAWS + 1):
-        columns = {f"c{number}": codes[left, place] for number, place in enumerate(places)}
+        columns = {f"c{number}": codes[left, number] for number in range(len(places))}
         columns |= {mine: frame[theirs][left] for mine, theirs in ticks.items()}
         left = left[~_holds(empty, source, [*attributes, *excluded], part.predicates, columns)]
         if not len(left):
             return
         drawn = generator.random((len(left), len(places)))
         if attempt >= _REDRAWS - 1:
-            drawn = part.places[_tuple_places(part, codes[left][:, places], attributes)]
+            drawn = part.places[_tuple_places(part, codes[left], attributes)]
         for number, attribute in enumerate(attributes):
             if f"t{number}" in ticks:
-                settled = released_ticks(attribute, codes[left, places[number]], drawn[:, number])
+                settled = released_ticks(attribute, codes[left, number], drawn[:, number])
                 frame[ticks[f"t{number}"]][left] = settled
     raise DpsqlError(
         f"{_listed(part.predicates)} does not hold of the drawn rows: it depends on more than their values; "

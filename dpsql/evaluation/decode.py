@@ -35,8 +35,11 @@ def stored(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
 
 
 def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
-    """The value of a code in the attribute's type, from the columns `code` and, for bins, `ticks` of a frame."""
-    index = exp.column(code)
+    """The value of a code in the attribute's type, from the columns `code` and, for bins, `ticks` of a frame.
+
+    A frame has whole numbers in types as small as they fit, in which a sum would overflow.
+    """
+    index = exp.cast(exp.column(code), "INTEGER", dialect="duckdb")
     if attribute.kind == "excluded":
         return exp.null()
     if attribute.kind == "values":
@@ -50,7 +53,8 @@ def decode(attribute: Attribute, code: str, ticks: str) -> exp.Expr:
         )
         return exp.cast(listed, data_type(attribute.released_type), dialect="duckdb")
     regular = exp.LT(this=index, expression=exp.Literal.number(attribute.regular))
-    value = exp.case().when(regular, from_tick(exp.column(ticks), attribute.type))
+    tick = exp.column(ticks) if attribute.is_float else exp.cast(exp.column(ticks), "BIGINT", dialect="duckdb")
+    value = exp.case().when(regular, from_tick(tick, attribute.type))
     if attribute.other is not None:
         is_other = exp.EQ(this=index.copy(), expression=exp.Literal.number(attribute.other_code))
         value = value.when(is_other, constant_of(attribute.other, attribute.type))

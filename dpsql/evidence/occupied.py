@@ -26,6 +26,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior
+from dpsql.core.whole_types import whole_type
 from dpsql.errors import DpsqlError
 from dpsql.fitting.rows_by_code import RowsByCode
 from dpsql.models.model import Codes, Model
@@ -248,7 +249,9 @@ class Widened:
         """See `Model.sample`."""
         names = self.held.full.names
         drawn = self.inner.sample(rows, generator, progress, [self.held.inside(part) for part in allowed])
-        drawn = np.require(drawn, np.int64, "W")  # in place: a second table of codes would be the peak of memory
+        # in place, in a small type: a second table of codes would be the peak of memory
+        largest = max((max(self.held.full.size((name,)), len(self.held.codes[name])) for name in names), default=0)
+        drawn = np.require(drawn, whole_type(0, largest), "W")
         for place, name in enumerate(names):
             drawn[:, place] = self.held.codes[name][drawn[:, place]]
         return drawn

@@ -12,9 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from dpsql.books.releases.releases import Entry
-from dpsql.core.domain import Domain
+from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.steps import released_ticks
+from dpsql.core.whole_types import WholeType, whole_type
 from dpsql.errors import InvalidArgument
 from dpsql.models.model import Model
 from dpsql.release.inside_bins import places
@@ -87,19 +88,30 @@ def coded(
     ticks = {}
     for place, inside in tied(domain, codes, bins, lambda _: generator.random(len(codes)), generator):
         attribute, column = domain.attributes[place], np.asarray(codes[:, place], np.int64)
-        ticks[place] = released_ticks(attribute, column, places(attribute, column, inside))
+        ticks[place] = _small(attribute, released_ticks(attribute, column, places(attribute, column, inside)))
     columns: dict[str, np.ndarray[Any, Any]] = {}
     for place in range(len(domain)):
-        columns[f"c{place}"] = codes[:, place].astype(np.int32, copy=False)  # half of the memory, while rows are stored
+        columns[f"c{place}"] = codes[:, place].astype(_code_type(domain), copy=False)
         if place in ticks:
             columns[f"t{place}"] = ticks[place]
     return columns
 
 
-def shuffled(codes: np.ndarray[Any, Any], generator: np.random.Generator) -> np.ndarray[Any, Any]:
+def _code_type(domain: Domain) -> WholeType:
+    return whole_type(0, max((attribute.size for attribute in domain), default=0))
+
+
+def _small(attribute: Attribute, ticks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Ticks in the smallest type that holds the attribute's; floats as they are."""
+    if attribute.is_float:
+        return ticks
+    return ticks.astype(whole_type(int(attribute.ticks[0]), int(attribute.ticks[-1])), casting="same_kind")
+
+
+def shuffled(domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator) -> np.ndarray[Any, Any]:
     """The rows in a random order, a column after the other in memory, as `coded` and DuckDB read them."""
     order = generator.permutation(len(codes))
-    mixed = np.empty(codes.shape, np.int32, order="F")
+    mixed = np.empty(codes.shape, _code_type(domain), order="F")
     for start in range(0, len(codes), _STRETCH):
         mixed[start : start + _STRETCH] = codes[order[start : start + _STRETCH]]
     return mixed

@@ -75,10 +75,10 @@ def publish_linked(
     pairs, strict = orders(members.unit_row, allowed_units(members, run.books), measured)
     allowed = held.restricted([*pairs, *numbers])
     codes = model.sample(units, generator, run.progress, allowed)
-    codes = codes[generator.permutation(len(codes))]
+    codes = codes[generator.permutation(len(codes))].astype(np.int64)
     lenders = None
     if units and (members.tree.root == UNITS or members.unit_row.orders):
-        lenders = model.sample(_LENDERS, generator, run.progress, allowed)
+        lenders = model.sample(_LENDERS, generator, run.progress, allowed).astype(np.int64)
     rules = {table: dict(allowed_by_role(members, run.books, table)) for table in members.tree.tables}
     limits = {table: dict(allowed_with_numbers(members, run.books, table)) for table in members.tree.tables}
     ruling = _ruling(run, members, rules, limits, generator)

@@ -183,7 +183,7 @@ class Resolved(Plan):
         generator = np.random.default_rng()
         codes = model.sample(rows, generator, run.progress, held.restricted(allowed))
         run.progress.stage("storing")
-        codes = shuffled(codes, generator)  # a LIMIT then shows all kinds of rows
+        codes = shuffled(entry.domain, codes, generator)  # a LIMIT then shows all kinds of rows
         columns = [column.name for column in self.source.columns if column.name in entry.columns]
         frame = coded(entry.domain, codes, generator)
         settle_bins(self.source, entry.domain, allowed, codes, frame, generator)

@@ -39,6 +39,8 @@ _FEW: Final = 25_000  # rows, whose swaps are cheap
 LARGEST_TARGET: Final = 200_000
 MOST_TARGET_CELLS: Final = 8_000_000
 MOST_OFFERS: Final = 1_500_000  # of one attribute: with more rows, drawing alone comes near enough
+_OFFERS_AT_ONCE: Final = 32_000_000
+"""Of all attributes together, made before they are decided: 6 bytes each."""
 
 
 def round_table(
@@ -50,7 +52,7 @@ def round_table(
     allowed: Sequence[Allowed] = (),
     sweeps: int | None = None,
     nearer: Mapping[Clique, Floats] = MappingProxyType({}),
-) -> Codes:
+) -> DrawnCodes:
     """Draw a table of codes from a relaxed one.
 
     Args:
@@ -74,9 +76,9 @@ def round_table(
     groups = groups_of(model.blocks, allowed)
     targets = _targets(model, cliques)
     if rows == 0 or not targets:
-        return _stratified(model, groups, parents, generator).astype(np.int64)
+        return _stratified(model, groups, parents, generator)
 
-    def swap(progress: Progress) -> Codes:
+    def swap(progress: Progress) -> DrawnCodes:
         swaps = Swaps(
             _stratified(model, groups, parents, generator),
             [group.places for group in groups],
@@ -86,8 +88,9 @@ def round_table(
             min(rows, MOST_OFFERS),
         )
         for _ in range(sweeps):
-            chosen = _some(rows, MOST_OFFERS, generator)
-            swaps.sweep(chosen, draw_each(model, groups, parents[chosen], generator), generator, progress)
+            chosen_rows = _some(rows, MOST_OFFERS, generator)
+            for chosen in np.array_split(chosen_rows, -(-chosen_rows.size * len(groups) // _OFFERS_AT_ONCE)):
+                swaps.sweep(chosen, draw_each(model, groups, parents[chosen], generator), generator, progress)
             progress.advance()
         return swaps.codes()
 

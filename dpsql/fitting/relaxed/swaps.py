@@ -8,21 +8,21 @@ batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.domain import Clique
+from dpsql.core.whole_types import WholeType, whole_type
 from dpsql.fitting.compilation import MOST_PROGRAMS, own_program
 from dpsql.fitting.loading import jax, jnp
 from dpsql.fitting.relaxed.table import Blocks, Codes, Floats
+from dpsql.fitting.relaxed.target_counts import SmallCodes, target_counts
 from dpsql.runtime.progress import Progress
 
-SmallCodes = npt.NDArray[np.int32]
 DrawnCodes = npt.NDArray[np.signedinteger[Any]]
 """Codes of rows: see `code_type`."""
 _BATCHES_PER_SWEEP: Final = 3000  # of one attribute: larger batches decide on older distances
@@ -84,20 +84,11 @@ class Swaps:
 
     def sweep(self, chosen: Codes, offered: DrawnCodes, generator: np.random.Generator, progress: Progress) -> None:
         """Offer each of the chosen rows a swap of every group once, in random order."""
-        batch, now = self._batch, np.asarray(self._codes)
-        batches = []
-        for places in self._groups:
-            others = np.zeros(len(chosen), bool)
-            for place in places:
-                others |= now[chosen, place] != offered[:, place]
-            mixed = generator.permutation(np.flatnonzero(others).astype(np.int32))
-            batches.append(mixed[: len(mixed) // batch * batch].reshape(-1, batch))
-        del now  # a view of what the program changes in place
-        owners = np.repeat(np.arange(len(batches), dtype=np.int32), [len(rows_of_batch) for rows_of_batch in batches])
-        orders = np.concatenate(batches)
+        batch = self._batch
+        orders, owners = self._batches(chosen, offered, generator)
         mixed = generator.permutation(len(owners))
         padded, ids = jax.device_put(_padded(offered)), jax.device_put(_padded(chosen.astype(np.int32)))
-        del offered, batches  # of a million rows and a hundred columns each takes hundreds of megabytes
+        del offered  # of a million rows and a hundred columns it takes hundreds of megabytes
         run = _program(self._codes.shape, padded.shape, batch, self._error.shape, self._geometry[-1].shape)
         for begin in range(0, len(mixed), _BATCHES_AT_ONCE):
             part = mixed[begin : begin + _BATCHES_AT_ONCE]
@@ -115,9 +106,26 @@ class Swaps:
             self._error.block_until_ready()
             progress.advance(0)
 
-    def codes(self) -> Codes:
+    def _batches(
+        self, chosen: Codes, offered: DrawnCodes, generator: np.random.Generator
+    ) -> tuple[SmallCodes, SmallCodes]:
+        """Places in `chosen`, a line for each batch, and the group of each: rows that are offered another value."""
+        now, batch, filled = np.asarray(self._codes), self._batch, 0
+        orders = np.empty((len(chosen) // batch * len(self._groups), batch), np.int32)
+        owners = np.empty(len(orders), np.int32)
+        for number, places in enumerate(self._groups):
+            others = np.zeros(len(chosen), bool)
+            for place in places:
+                others |= now[chosen, place] != offered[:, place]
+            mixed = generator.permutation(np.flatnonzero(others).astype(np.int32))
+            end = filled + len(mixed) // batch
+            orders[filled:end] = mixed[: len(mixed) // batch * batch].reshape(-1, batch)
+            owners[filled:end], filled = number, end
+        return orders[:filled], owners[:filled]
+
+    def codes(self) -> DrawnCodes:
         """The rows as they are now."""
-        return np.asarray(self._codes)[: self._rows].astype(np.int64)
+        return np.array(np.asarray(self._codes)[: self._rows])
 
 
 def _geometry(blocks: Blocks, targets: Sequence[Clique]) -> tuple[SmallCodes, SmallCodes]:
@@ -146,34 +154,10 @@ def _distances(
 ) -> Floats:
     """The counts of the rows less those that are wanted, of all targets, and room for the spare cell."""
     error = np.zeros(1 << int(offsets[-1]).bit_length(), np.float32)
-    for number, cells in _cells(np.ascontiguousarray(codes.T), strides):
-        begin, end = offsets[number], offsets[number + 1]
-        counts = np.bincount(cells, minlength=end - begin)
-        error[begin:end] = counts - wanted(targets[number]).astype(np.float64) * len(codes)
+    counts = target_counts(codes, strides, offsets)
+    for target, begin, end in zip(targets, offsets, offsets[1:], strict=False):
+        error[begin:end] = counts[begin:end] - wanted(target).astype(np.float64) * len(codes)
     return error
-
-
-def _cells(columns: DrawnCodes, strides: SmallCodes) -> Iterator[tuple[int, SmallCodes]]:
-    """The cell of each row in every target, with the target's number.
-
-    Targets that differ by their last attribute only come one after the other, and share what the others add up to.
-    """
-    places = [np.flatnonzero(row) for row in strides]
-    of_others = {number: tuple(place[:-1]) for number, place in enumerate(places)}
-    for others, numbers in groupby(sorted(of_others, key=lambda n: (of_others[n], n)), key=of_others.__getitem__):
-        shared: dict[tuple[int, ...], SmallCodes] = {}
-        for number in numbers:
-            *_, last = places[number]
-            scales = tuple(int(strides[number, place]) for place in others)
-            least = min(scales, default=1)
-            relative = tuple(scale // least for scale in scales)
-            if relative not in shared:
-                shared[relative] = np.zeros(columns.shape[1], np.int32)
-                for place, scale in zip(others, relative, strict=True):
-                    shared[relative] += columns[place] * np.int32(scale)
-            cells = shared[relative] * np.int32(least)
-            cells += columns[last] * strides[number, last]
-            yield number, cells
 
 
 def _places_for(rows: int) -> int:
@@ -186,9 +170,9 @@ def _places_for(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def code_type(blocks: Blocks) -> type[np.int16] | type[np.int32]:
+def code_type(blocks: Blocks) -> WholeType:
     """The smallest integers that hold the codes of all attributes, and differences of them."""
-    return np.int16 if max(blocks.sizes, default=0) <= np.iinfo(np.int16).max else np.int32
+    return whole_type(0, max(blocks.sizes, default=0))
 
 
 def _padded(codes: DrawnCodes) -> DrawnCodes:
