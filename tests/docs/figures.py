@@ -109,11 +109,6 @@ def claim_rows() -> list[list[str]]:
     ]
 
 
-def comparison_rows() -> list[list[str]]:
-    """What all runs of a figure had; `tests/benchmarks/papers.py` wrote it."""
-    return [list(one.values()) for one in _section("CLAIMS.md", "Comparisons")]
-
-
 def _error(text: str, digits: int) -> str:
     return str(Decimal(text).quantize(Decimal(10) ** -digits, ROUND_HALF_UP)).lstrip("0")
 

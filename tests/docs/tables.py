@@ -30,7 +30,7 @@ from .capabilities import capability_table
 from .chance import chance_rows
 from .cli_reference import cli_page
 from .clients import client_rows
-from .figures import SENTENCES, accuracy_rows, claim_rows, comparison_rows, release_rows, suspicion_rows
+from .figures import SENTENCES, accuracy_rows, claim_rows, release_rows, suspicion_rows
 from .papers import paper_rows
 from .python_reference import python_page
 from .request_arguments import REQUEST_ARGUMENTS, request_arguments
@@ -234,9 +234,6 @@ MAKERS: dict[str, Callable[[], str]] = {
         ["mechanism", "option", "the paper", "`faithful`", "default", "why not the paper's"], paper_rows()
     ),
     "claims": lambda: table(["claim of", "what it says", "measured", "holds"], claim_rows()),
-    "comparisons": lambda: table(
-        ["figure", "table", "mechanism", "ε", "largest error", "mean L1", "CPU s"], comparison_rows()
-    ),
     "chance": lambda: table(["test", "rate", "why"], chance_rows()),
     "capabilities": capability_table,
     "clients": lambda: table(["client", "version tried", "what ran", "what differs", "test"], client_rows()),
