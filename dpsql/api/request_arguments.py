@@ -52,7 +52,7 @@ class Options(TypedDict, total=False):
     relaxed_rows: int | None  # direct, hdmm, jam, projection, rap, residual
     rounding: str | None  # barak
     rounds: int | str | None  # dualquery, fem, mwem, pmwpub, rap
-    rule: str | None  # dualquery
+    rule: str | None  # dualquery, lp
     sample_rows: int | None  # dualquery
     samples: int | None  # dualquery, fem
     search: str | None  # dualquery, fem

@@ -89,11 +89,24 @@ _NAMES = {
 
 def accuracy() -> list[dict[str, str]]:
     """The lines of the newest table, by the names of its columns."""
-    text = (ROOT / "tests" / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Accuracy\n")[2].partition("\n## ")[0]
+    return _section("RESULTS.md", "Accuracy")
+
+
+def _section(page: str, heading: str) -> list[dict[str, str]]:
+    """The lines of the first table of a section, by the names of its columns."""
+    text = (ROOT / "tests" / "benchmarks" / page).read_text(encoding="utf-8")
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     head, _, *lines = re.search(r"(?:^\|.*\n)+", section, re.MULTILINE)[0].splitlines()  # type: ignore[index]
     names, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in (head, *lines))
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def claim_rows() -> list[list[str]]:
+    """What each claim came to, without its setting; `tests/benchmarks/claims.py` wrote it."""
+    return [
+        [one[name].replace("\\|", "|") for name in ("place", "claim", "measured", "holds")]
+        for one in _section("CLAIMS.md", "Claims")
+    ]
 
 
 def _error(text: str, digits: int) -> str:

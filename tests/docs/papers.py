@@ -44,7 +44,10 @@ PAPERS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "queries": ("each f by itself, of scale 2|F|/(εn)", _SAME),
         "space": ("a known measure, such as the uniform one", _SAME),
         "bootstrap": ("rows drawn independently", _SAME),
-        "points": ("δ⁻²·K·|F|/γ", "200 to 1,000: more take minutes, and K is not known. Give it as points"),
+        "rule": (
+            "m = δ⁻²·K·|F|/γ points",
+            "K is kappa, or 1 where it is not given; at most what a linear program holds, 5 million over the marginals",
+        ),
     },
     "mwem": {
         "rounds": ("T that makes Claim 3's bound least", "at least 10"),

@@ -30,7 +30,7 @@ from .capabilities import capability_table
 from .chance import chance_rows
 from .cli_reference import cli_page
 from .clients import client_rows
-from .figures import SENTENCES, accuracy_rows, release_rows, suspicion_rows
+from .figures import SENTENCES, accuracy_rows, claim_rows, release_rows, suspicion_rows
 from .papers import paper_rows
 from .python_reference import python_page
 from .request_arguments import REQUEST_ARGUMENTS, request_arguments
@@ -40,6 +40,7 @@ PAGES = (
     "README.md",
     "docs/index.md",
     "docs/developers/chance.md",
+    "docs/explanation/claims.md",
     "docs/explanation/comparison.md",
     "docs/explanation/figures.md",
     "docs/how-to/choose-epsilon.md",
@@ -232,6 +233,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "papers": lambda: table(
         ["mechanism", "option", "the paper", "`faithful`", "default", "why not the paper's"], paper_rows()
     ),
+    "claims": lambda: table(["claim of", "what it says", "measured", "holds"], claim_rows()),
     "chance": lambda: table(["test", "rate", "why"], chance_rows()),
     "capabilities": capability_table,
     "clients": lambda: table(["client", "version tried", "what ran", "what differs", "test"], client_rows()),

@@ -42,6 +42,7 @@ LONG = {
     "cold": "--worker 1000 1",
     "counting_cost": "--rows 50000",
     "growth": """--worker {"rows":1000,"columns":4,"relaxed_rows":16,"marginals":2}""",
+    "jam_rules": "survey --runs 1 --epsilons 1",
     "orders": "visits 10",
     "postgres": "--times 1",
     "postgres_shapes": "--share 0.003",
@@ -65,7 +66,7 @@ ELSEWHERE = {
 }
 AS_MODULES = {
     *("counting_cost", "first_table", "many_columns", "postgres", "sandbox_cost", "service_cancel", "service_load"),
-    *("orders", "postgres_shapes", "spark", "trees"),
+    *("jam_rules", "orders", "postgres_shapes", "spark", "trees"),
 }
 
 

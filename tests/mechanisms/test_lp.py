@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
@@ -16,12 +17,14 @@ from scipy.optimize import linprog
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.neighbours import Neighbours
 from dpsql.core.prior import Prior, packed
+from dpsql.core.threshold import Threshold
 from dpsql.core.workload import Workload
 from dpsql.errors import DomainTooLarge, InsufficientBudget, Interrupted, InvalidArgument
 from dpsql.fitting.rows import linear_program
 from dpsql.fitting.rows.linear_program import nearest_density, statistics
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import Remark, make
+from dpsql.mechanisms.defaults import make_for
 from dpsql.mechanisms.facts import Facts
 from dpsql.mechanisms.reduced_space.barak import Barak
 from dpsql.mechanisms.reduced_space.lp import LP, all_points
@@ -465,16 +468,42 @@ def test_a_prior_gives_the_points():
 
 def test_the_points_follow_the_noise():
     """The usual number of points, and all of a domain that has no more."""
-    assert LP().count(0.0023) == 1000
-    assert LP().count(0.23) == 312
-    assert LP().count(10.0) == 200
-    assert LP(objective="l1").count(0.0023) == 400
-    assert LP(points=7).count(0.0023) == 7
     domain = domain_of(3, 4)
+    for how, noise, points in (
+        ({}, 0.0023, 1000),
+        ({}, 0.23, 312),
+        ({}, 10.0, 200),
+        ({"objective": "l1"}, 0.0023, 400),
+        ({"points": 7}, 0.0023, 7),
+    ):
+        assert LP(**how).count(domain, WORKLOAD, noise) == points
     curator, _ = held(domain, table(domain), Fraction(1))
     outcome = LP().run(curator, Workload((("c0", "c1"),)), Fraction(1), 0, Quiet())
     assert outcome.report["space"] == "all of the domain"
     assert outcome.report["points"] == 12
+
+
+def test_the_points_of_the_theorem():
+    """m = δ⁻²·K·|F|/γ, as the promise counts; no more than a program holds; of sums and thresholds those of trials."""
+    domain, _, points, rows, _, delta, gamma = theorem()
+    workload = Workload((("c0", "c1"), ("c2",)))
+
+    def count(noise=delta, asked=workload, **options):
+        return LP(**{"gamma": gamma, "rule": "theorem", **options}).count(domain, asked, noise)
+
+    assert count(kappa=1.0816) == pytest.approx(points, rel=1e-3)
+    assert count() == math.ceil(7 / gamma / delta**2)
+    assert count(0.7) == count(0.5) == math.ceil(4 * 7 / gamma)
+    assert count(1e-6) == 100_000
+    assert count(1e-6, Workload(tuple(itertools.combinations(domain.names, 2)))) == 5_000_000 // 153
+    assert count(objective="l1") == 400
+    assert count(asked=Workload((), (Threshold(("c0", "c1"), 1),))) < 1000
+    assert count(points=9) == 9
+    mechanism = make_for("lp", {"faithful": True, "gamma": gamma, "kappa": 1.0}, pure=False)
+    budget = price(mechanism.questions(domain, workload, Neighbours.REPLACE_ONE), 0.56, 1e-6)
+    for about in (rows, rows / 2):  # by noise that is as large as sampling, and larger
+        promise = mechanism.plan(domain, workload, Neighbours.REPLACE_ONE, budget.rho, about)[-1].note
+        assert "within 8 delta" in promise
 
 
 def test_bootstrap_draws_rows_independently():

@@ -120,5 +120,13 @@ def test_what_ranges_could_gain_over_noise_on_each_bin(bins, kind, gain):
     assert reached <= bound <= reached * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("bins", [50, 61, 100])
+def test_hdmm_puts_noise_on_each_bin_of_one_column(bins):
+    """All of its share is the marginal's, so the factors above are those over what `hdmm` has."""
+    domain = domain_of((bins,))
+    shares = optimised_shares(domain, Workload((domain.names,)), Fraction(1), 10_000)
+    assert shares == [(domain.names, 1)]
+
+
 def test_one_bin_gains_nothing():
     assert gains(1, "ranges") == pytest.approx((1, 1))

@@ -206,6 +206,7 @@ DEFECTS = (
     Defect("the second stage leaves the prior", "dpsql/fitting/rows/two_stages.py", "_nearest(np.log(prior[left])", "_nearest(0 * np.log(prior[left])", ("tests/mechanisms/test_prior_reach.py",)),
     Defect("rounds by a theorem are priced as those that are run", "dpsql/mechanisms/asks.py", "count = (self.priced or self.times) * self.each", "count = self.times * self.each", ("tests/mechanisms/test_faithful.py",)),
     Defect("what a paper's settings were before is forgotten", "dpsql/mechanisms/defaults.py", "return tuple(Meaning) if is_faithful(given) else", "return (Meaning.NOW, Meaning.FIRST) if is_faithful(given) else", ("tests/mechanisms/test_faithful.py",)),
+    Defect("lp as published has fewer points than its theorem", "dpsql/mechanisms/reduced_space/lp.py", "if self._by_theorem(workload):", "if False:", ("tests/mechanisms/test_lp.py",)),
     Defect("each cell of lp has the noise of a whole marginal", "dpsql/mechanisms/reduced_space/space.py", "if not self.by_cell:", "if True:", ("tests/mechanisms/test_faithful.py",)),
     Defect("group totals of IDE as published add up", "dpsql/mechanisms/ide/run.py", "if self._as_published else _shared_out(measured, totals, inside)", "if False else _shared_out(measured, totals, inside)", ("tests/mechanisms/test_faithful.py",)),
     Defect("faithful FEM keeps the order of the default", "dpsql/mechanisms/query_games/fem.py", '{"search": "auto", "order": "paper"}', '{"search": "auto"}', ("tests/mechanisms/test_faithful.py",)),

@@ -27,7 +27,7 @@ from dpsql.engines.duckdb.counting import DuckDBCounter
 from dpsql.mechanisms.base import make, registered
 from dpsql.privacy.accounting import discovery_threshold, gaussian_variance
 from dpsql.privacy.curator import Curator
-from dpsql.privacy.journal import SignedQuery, WholeMarginal
+from dpsql.privacy.journal import PublicMarginal, SignedQuery, WholeMarginal
 from dpsql.privacy.pricing import price
 from dpsql.runtime.progress import Quiet
 
@@ -192,7 +192,7 @@ def suspicion(answers, one: Rows, other: Rows) -> float:
     total = log_likelihood_ratio(answers, one, other)
     for answer in answers:
         for choice in answer.selection or ():
-            if not isinstance(choice, WholeMarginal):
+            if not isinstance(choice, WholeMarginal | PublicMarginal):
                 (family, cell), sign = choice if isinstance(choice, SignedQuery) else (choice, 1)
                 a, b = (rows.marginal(clique_of(family)).dense()[cell] for rows in (one, other))
                 total += sign * float(b - a)

@@ -125,13 +125,13 @@ class Barak(ReducedSpace):
         """No reduced space is drawn."""
         return Fraction(0)
 
-    def most_points(self, domain: Domain, noise: float | None = None) -> int:
+    def most_points(self, domain: Domain, workload: Workload, noise: float | None = None) -> int:
         """All records."""
         return domain.size(domain.names)
 
     def check(self, domain: Domain, workload: Workload, neighbours: Neighbours) -> None:
         """Refuse a domain that is too large to be enumerated."""
-        records = self.most_points(domain)
+        records = self.most_points(domain, workload)
         if records > MOST_RECORDS:
             raise DomainTooLarge(
                 f"the domain of {len(domain)} columns has {records:.3g} records, barak weights every one of at most "
@@ -146,13 +146,13 @@ class Barak(ReducedSpace):
         """See `Mechanism.footprint`."""
         if not self._by_coefficient:
             return super().footprint(domain, workload)
-        return BASE_BYTES + _ENTRY_BYTES * count_of(domain, workload) * self.most_points(domain)
+        return BASE_BYTES + _ENTRY_BYTES * count_of(domain, workload) * self.most_points(domain, workload)
 
     def duration(self, domain: Domain, workload: Workload, rows: float, rho: Fraction) -> float:
         """See `Mechanism.duration`: by trials with 6 to 12 bits, the cube of the coefficients for each record."""
         if not self._by_coefficient:
             return super().duration(domain, workload, rows, rho)
-        count, records = count_of(domain, workload), self.most_points(domain)
+        count, records = count_of(domain, workload), self.most_points(domain, workload)
         program = _STEP_SECONDS * count**3 * records + _COEFFICIENT_SECONDS * count
         return base_seconds(rows) + min(self.seconds, program)
 
@@ -199,6 +199,7 @@ class Barak(ReducedSpace):
     def points_of(
         self,
         domain: Domain,
+        workload: Workload,
         measured: Sequence[Target],
         prior: Prior | None,
         total: float,

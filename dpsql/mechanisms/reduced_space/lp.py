@@ -17,7 +17,7 @@ It counts n as public and μ as independent of the rows; a product of measured m
 For the uniform μ, κ = |Ω|·Σ_x φ(x)² ≤ |Ω|. Theorem 2.2: with that noise on every f ∈ F by itself, n ≥ 2(εδ)⁻¹·|F|·
 ln(|F|/γ) makes the release ε-DP; here the noise follows from ε, for every n. With `queries := 'cells'`, which
 `faithful := true` asks for, it is that of |F| questions with Δ = 2/n each: a whole marginal of that noise takes ε/|F|
-only, so the rest of ε is charged and not used.
+only, so the rest of ε is charged and not used. It asks for the theorem's m as well (`rule`).
 
 Source: Boedihardjo, Strohmer, Vershynin 2022, Algorithm 1 (arXiv:2109.12381). Beyond it: Gaussian noise, whole
 marginals (Δ₁ of a marginal, not of |F| single counts), a private n, μ from measurements, the sum of errors (`l1`), and
@@ -46,7 +46,7 @@ from dpsql.fitting.rows.linear_program import Codes
 from dpsql.fitting.target import Target
 from dpsql.mechanisms.base import LATER, register
 from dpsql.mechanisms.cell_queries import workload_words
-from dpsql.mechanisms.reduced_space.space import ReducedSpace, functions
+from dpsql.mechanisms.reduced_space.space import MOST_MEMBERSHIPS, ReducedSpace, functions, program_rows
 
 ONE_WAY_SHARE: Final = Fraction(1, 10)
 SPACES: Final = ("auto", "measured", "prior", "uniform")
@@ -55,6 +55,8 @@ USUAL_POINTS: Final = 1000  # the program takes seconds; 2,000 points take minut
 SUM_POINTS: Final = 400  # of objective l1, which is slower
 _POINTS_SCALE: Final = 150
 _MOST_POINTS: Final = 100_000
+_MOST_NOISE: Final = 0.5  # δ of Theorem 2.3
+THEOREM: Final = "theorem"
 
 
 @register("lp", when="pure ε (δ = 0), and the largest error of few marginals")
@@ -72,9 +74,8 @@ class LP(ReducedSpace):
     points are computed from their answers and public data only.
 
     Attributes:
-        points: m, drawn for the reduced space, repeated ones count once; none for 150/√δ, from 200 to 1,000, with δ the
-            largest noise to be expected at gamma (a rule from trials on one table). Where the domain has no more
-            records all of them are taken.
+        points: m, drawn for the reduced space, repeated ones count once; none to take it from the rule. Where the
+            domain has no more records all of them are taken.
         space: what they are drawn from: 'uniform' on the domain; 'prior', the public table given; 'measured', the
             product of noisy 1-way marginals; 'auto' is 'measured', with half of the points from the prior if one is
             given ('auto' measures in any case: the charge is fixed before a prior is looked at).
@@ -89,6 +90,10 @@ class LP(ReducedSpace):
             ε only; or 'marginals', where all cells of a marginal share one price, with all of ε.
         kappa: K, a bound on κ that is known of the rows; the plan then says whether m is enough for it. None asks for
             the largest K that m is enough for.
+        rule: of m where points is none, with δ the largest noise to be expected at gamma: 150/√δ, from 200 to 1,000, by
+            'trials' on one table; or δ⁻²·K·|F|/γ of the 'theorem', with K = 1 where kappa is none and δ = 1/2 where it
+            is more, and no more than the linear program holds: 100,000 points, or 5,000,000 over the number of
+            marginals. Thresholds and objective 'l1' have the points of trials.
 
     Raises:
         InvalidArgument: an option is out of its range, or space 'prior' without a prior.
@@ -100,15 +105,16 @@ class LP(ReducedSpace):
     space: str = "auto"
     kappa: float | None = field(default=None, metadata=LATER)
     queries: str = field(default="marginals", metadata=LATER)
+    rule: str = field(default="trials", metadata=LATER)
 
     @classmethod
     def published(cls) -> Mapping[str, Any]:
         """See `Mechanism.published`."""
-        return {"space": "uniform", "bootstrap": True, "queries": "cells"}
+        return {"space": "uniform", "bootstrap": True, "queries": "cells", "rule": THEOREM}
 
     @classmethod
     def published_before(cls) -> Mapping[str, Any]:
-        """See `Mechanism.published_before`: whole marginals at one price."""
+        """See `Mechanism.published_before`: whole marginals at one price, and points by trials."""
         return {"space": "uniform", "bootstrap": True}
 
     def __post_init__(self) -> None:
@@ -118,6 +124,7 @@ class LP(ReducedSpace):
             check_range("points", self.points, 1, _MOST_POINTS)
         check_word("space", self.space, SPACES)
         check_word("queries", self.queries, ("cells", "marginals"))
+        check_word("rule", self.rule, ("trials", THEOREM))
         if self.kappa is not None:
             check_range("kappa", self.kappa, 1.0, math.inf)
         object.__setattr__(self, "needs_prior", self.space == "prior")  # refused before the charge
@@ -147,26 +154,44 @@ class LP(ReducedSpace):
         """See `ReducedSpace.entry_seconds`: points of a uniform measure lie in hardly any cell that is not empty."""
         return super().entry_seconds * (0.03 if self.space == "uniform" else 1.0)
 
-    def most_points(self, domain: Domain, noise: float | None = None) -> int:
+    def most_points(self, domain: Domain, workload: Workload, noise: float | None = None) -> int:
         """See `ReducedSpace.most_points`."""
-        usual = USUAL_POINTS if self.points is None else self.points
-        return min(usual if noise is None else self.count(noise), domain.size(domain.names))
+        if noise is not None:
+            usual = self.count(domain, workload, noise)
+        elif self.points is None:
+            usual = self._held_points(workload) if self._by_theorem(workload) else USUAL_POINTS
+        else:
+            usual = self.points
+        return min(usual, domain.size(domain.names))
 
     def refuse_without(self, prior: Prior | None) -> None:
         """See `ReducedSpace.refuse_without`."""
         if self.space == "prior" and prior is None:
             raise InvalidArgument("space is 'prior', but there is none: give prior := 'its name', or leave space out")
 
-    def count(self, noise: float) -> int:
+    def count(self, domain: Domain, workload: Workload, noise: float) -> int:
         """m: more points come nearer to small noise; where it is large they only fit more of it."""
         if self.points is not None:
             return self.points
+        if self._by_theorem(workload):
+            kappa = 1.0 if self.kappa is None else self.kappa
+            wanted = theorem_points(functions(domain, workload), min(noise, _MOST_NOISE), self.gamma, kappa)
+            return math.ceil(min(self._held_points(workload), wanted))
         most = USUAL_POINTS if self.objective == "max" else SUM_POINTS
         return int(min(most, max(FEWEST_POINTS, _POINTS_SCALE / math.sqrt(noise))))
+
+    def _by_theorem(self, workload: Workload) -> bool:
+        """Whether m is the theorem's: it says nothing of sums of errors, and programs of thresholds are too large."""
+        return self.rule == THEOREM and self.objective == "max" and not workload.thresholds
+
+    def _held_points(self, workload: Workload) -> int:
+        """The most points that a linear program of this workload holds."""
+        return max(FEWEST_POINTS, min(_MOST_POINTS, MOST_MEMBERSHIPS // max(1, program_rows(workload))))
 
     def points_of(
         self,
         domain: Domain,
+        workload: Workload,
         measured: Sequence[Target],
         prior: Prior | None,
         total: float,
@@ -174,7 +199,7 @@ class LP(ReducedSpace):
         seed: int,
     ) -> tuple[Codes, str]:
         """See `ReducedSpace.points_of`."""
-        count = self.count(noise)
+        count = self.count(domain, workload, noise)
         if count >= domain.size(domain.names):
             return all_points(domain), "all of the domain"
         generator = np.random.default_rng(seed)
@@ -191,17 +216,17 @@ class LP(ReducedSpace):
 
     def promise(self, domain: Domain, workload: Workload, neighbours: Neighbours, noise: float, rows: float) -> str:
         """See `ReducedSpace.promise`: Theorem 2.3, and which of its conditions do not hold."""
-        points, count = self.count(noise), functions(domain, workload)
+        points, count = self.count(domain, workload, noise), functions(domain, workload)
         sampling = math.sqrt(math.log(count / self.gamma) / max(1.0, rows))
         delta = max(noise, sampling)
         if points >= domain.size(domain.names):
             return whole_promise(workload_words(workload), noise, sampling, self.gamma)
         begun = f"Theorem 2.3 with |F| = {count}, gamma = {self.gamma:g}, m = {points}, delta = {delta:.3g}"
-        if delta > 0.5:
+        if delta > _MOST_NOISE:
             return f"{begun} promises nothing: delta must be at most 0.5, ask for fewer cells or more epsilon"
         largest, kappa = points * delta**2 * self.gamma / count, 1.0 if self.kappa is None else self.kappa
         if largest < kappa:
-            least = math.ceil(kappa * count / (delta**2 * self.gamma))
+            least = math.ceil(theorem_points(count, delta, self.gamma, kappa))
             even = "even for kappa = 1" if self.kappa is None else f"for kappa = {kappa:g}"
             return f"{begun} promises nothing: {even} it wants {least:.3g} points"
         limit = f"{largest:.3g}{self._kappa(domain)}" if self.kappa is None else f"{kappa:g}, as kappa says"
@@ -229,6 +254,15 @@ class LP(ReducedSpace):
         if not self.bootstrap:
             missing.append("rows drawn independently (bootstrap := true)")
         return f". It is an indication only, for it supposes {', '.join(missing)}" if missing else ""
+
+
+def theorem_points(count: int, delta: float, gamma: float, kappa: float) -> float:
+    """The least m of Theorem 2.3, δ⁻²·K·|F|/γ; `count` is |F|.
+
+    >>> round(theorem_points(7, 0.04, 0.05, 1.0))
+    87500
+    """
+    return kappa * count / (gamma * delta**2)
 
 
 def whole_promise(words: str, noise: float, sampling: float, gamma: float) -> str:

@@ -51,7 +51,7 @@ from dpsql.runtime.progress import Progress
 TOTAL_SHARE: Final = Fraction(1, 20)
 _MOST_CELLS: Final = 50_000_000
 _MOST_REUSED: Final = 3_000_000  # cells for one least-squares estimate
-_MOST_MEMBERSHIPS: Final = 5_000_000  # k·m, the entries of A
+MOST_MEMBERSHIPS: Final = 5_000_000  # k·m, the entries of A
 _THRESHOLD_BYTES: Final = 200  # of a pair of points: rows that bind are dense, and several for each point
 _LONGEST_SECONDS: Final = 600
 _PROGRAM_SECONDS: Final = 0.5
@@ -102,13 +102,14 @@ class ReducedSpace(Mechanism):
         return False
 
     @abstractmethod
-    def most_points(self, domain: Domain, noise: float | None = None) -> int:
+    def most_points(self, domain: Domain, workload: Workload, noise: float | None = None) -> int:
         """The most points that Ω* can have; with noise in cells of at most that fraction, where it is known."""
 
     @abstractmethod
     def points_of(
         self,
         domain: Domain,
+        workload: Workload,
         measured: Sequence[Target],
         prior: Prior | None,
         total: float,
@@ -119,6 +120,7 @@ class ReducedSpace(Mechanism):
 
         Args:
             domain: of the table.
+            workload: what is asked for.
             measured: noisy marginals, among them the 1-way ones.
             prior: a public table.
             total: the number of rows.
@@ -180,36 +182,36 @@ class ReducedSpace(Mechanism):
                 "ask for fewer or smaller marginals, or declare coarser domains with dp_domain"
             )
         self._check_thresholds(domain, workload)
-        count = len(workload.needed) + _linear_rows(workload)
-        entries = count * self.most_points(domain)
-        if entries > _MOST_MEMBERSHIPS:
+        count, points = program_rows(workload), self.most_points(domain, workload)
+        entries = count * points
+        if entries > MOST_MEMBERSHIPS:
             raise DomainTooLarge(
-                f"{count} marginals and linear queries of {self.most_points(domain)} points make a linear program of "
-                f"{entries:.3g} entries, of at most {_MOST_MEMBERSHIPS:.3g}: ask for fewer marginals or points"
+                f"{count} marginals and linear queries of {points} points make a linear program of "
+                f"{entries:.3g} entries, of at most {MOST_MEMBERSHIPS:.3g}: ask for fewer marginals or points"
             )
 
     def _check_thresholds(self, domain: Domain, workload: Workload) -> None:
         """Refuse thresholds whose rows the linear program cannot hold."""
         if not workload.thresholds:
             return
-        entries = self._threshold_entries(domain, workload)
-        if self.objective == "l1" and entries > _MOST_MEMBERSHIPS:
+        entries, points = self._threshold_entries(domain, workload), self.most_points(domain, workload)
+        if self.objective == "l1" and entries > MOST_MEMBERSHIPS:
             raise DomainTooLarge(
                 f"objective is 'l1', which makes a linear program of {entries:.3g} entries of the thresholds of "
-                f"{self.most_points(domain)} points, of at most {_MOST_MEMBERSHIPS:.3g}: say objective := 'max', or "
-                "ask for fewer thresholds or points"
+                f"{points} points, of at most {MOST_MEMBERSHIPS:.3g}: say objective := 'max', or ask for fewer "
+                "thresholds or points"
             )
 
     def _threshold_entries(self, domain: Domain, workload: Workload) -> int:
         """Of all queries' rows."""
         counted = sum(most_counted(domain.shape(family.clique), family.least) for family in workload.thresholds)
-        return counted * self.most_points(domain)
+        return counted * self.most_points(domain, workload)
 
     def footprint(self, domain: Domain, workload: Workload) -> int:
         """See `Mechanism.footprint`."""
         cells = sum(map(domain.size, self.measured_marginals(domain, workload)[0]))
-        points = self.most_points(domain)
-        count = len(workload.needed) + _linear_rows(workload)
+        points = self.most_points(domain, workload)
+        count = program_rows(workload)
         program = 400 * count * points + 24 * workload.linear_cells
         program += _THRESHOLD_BYTES * points**2 if workload.thresholds else 0
         return BASE_BYTES + 180 * cells + program
@@ -280,7 +282,8 @@ class ReducedSpace(Mechanism):
         less = 1.0 if linear else max(ratios)
         each = self.cell_rho(walk.facts)
         noise = less * self.largest_noise(full_domain, workload, neighbours, each, rows)
-        points, origin = self.points_of(domain, targets, held.side_facts(curator.prior).prior, rows, noise, seed)
+        prior = held.side_facts(curator.prior).prior
+        points, origin = self.points_of(domain, workload, targets, prior, rows, noise, seed)
         answers = [target for target in targets if target.clique in set(workload.cliques)]
         answers += threshold_answers(domain, workload.thresholds, combined(measured, earlier))
         marginals = len(answers)
@@ -326,14 +329,15 @@ def _program_seconds(mechanism: ReducedSpace, domain: Domain, workload: Workload
     """About how long the linear programs take: the interior-point method's steps grow with the square of the points."""
     each = mechanism.cell_rho(Facts(domain, workload, Neighbours.ADD_REMOVE, rho))
     noise = mechanism.largest_noise(domain, workload, Neighbours.ADD_REMOVE, each, rows)
-    points = mechanism.most_points(domain, noise)
+    points = mechanism.most_points(domain, workload, noise)
     entries = len(workload.needed) * points * (points / 1000)
-    settling = points / mechanism.most_points(domain) * settling_seconds(domain, workload)
+    settling = points / mechanism.most_points(domain, workload) * settling_seconds(domain, workload)
     return float(_PROGRAM_SECONDS + mechanism.entry_seconds * entries + settling)
 
 
-def _linear_rows(workload: Workload) -> int:
-    return sum(family.count for family in workload.linear)
+def program_rows(workload: Workload) -> int:
+    """In how many rows of the linear program a point stands: one for each marginal and each linear query."""
+    return len(workload.needed) + sum(family.count for family in workload.linear)
 
 
 def functions(domain: Domain, workload: Workload) -> int:

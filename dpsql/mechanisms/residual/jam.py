@@ -13,7 +13,7 @@ A marginal of C cells that is taken, with counts z of N rows, is believed with t
 
 of its m public rows: as they would scatter if they were drawn, times what the noisy 1-way marginals y_a say that they
 are farther off by. It was selected because it errs less than noise of σ_t. κ and this limit of σ_t² were chosen on
-Adult. Rows may be any of the domain.
+Adult; `tests/benchmarks/jam_rules.py` shows what each brings on other tables. Rows may be any of the domain.
 
 Departs from JAM in the model, which is no graphical one; in the variances, which are all alike there; in the number of
 rounds and their shares, which are AIM's; in measuring the 1-way marginals and, where it is private, the number of rows
