@@ -80,7 +80,9 @@ class Cost:
         return f"{self.label} would run about {self.statements:,} statements: {took}{_range(*self.gigabytes)} GB read"
 
 
-def foretell(rates: Rates, domain: Domain, cliques: Sequence[Clique], rows: float, *, has_units: bool = False) -> Cost:
+def predict_cost(
+    rates: Rates, domain: Domain, cliques: Sequence[Clique], rows: float, *, has_units: bool = False
+) -> Cost:
     """What counting some marginals would take.
 
     Args:

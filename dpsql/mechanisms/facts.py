@@ -22,7 +22,7 @@ class PlannedMeasurement:
         stddev: of each one's noise (rows); None for a marginal that is not measured.
         rho: its cost (zCDP).
         note: what is done with it.
-        predicted: about the L1 error of the synthetic table's marginal (fraction), where it can be foretold.
+        predicted: about the L1 error of the synthetic table's marginal (fraction), where it can be predicted.
         open: what is found out in the run, such as 'selected cells'; None where the marginal is known.
     """
 

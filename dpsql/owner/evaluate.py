@@ -199,7 +199,7 @@ class Measured(TypedDict, total=False):
     """What is measured beside the pairs and triples of all columns.
 
     Attributes:
-        target: the column that models foretell.
+        target: the column that models predict.
         workload: SQL or a shorthand, whose answers are compared.
         groups: columns, within whose values pairs of others are compared.
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsql.core.linear_query import LinearQuery
 from dpsql.core.prior import Prior
-from dpsql.engines.costs import Cost, foretell
+from dpsql.engines.costs import Cost, predict_cost
 from dpsql.errors import DpsqlError, InvalidArgument
 from dpsql.evaluation.evaluated import Evaluated, Measured
 from dpsql.evaluation.histograms import spread_evenly
@@ -102,7 +102,9 @@ def _counting(plan: Plan, planned: Sequence[PlannedMeasurement | Remark], rows: 
     cliques = {question.clique: None for question in questions if question.clique and question.open is None}
     if any(question.open is not None for question in questions):
         cliques |= dict.fromkeys(plan.workload.needed)
-    yield foretell(plan.facts.rates, plan.domain, list(cliques), rows, has_units=plan.account.unit_column is not None)
+    yield predict_cost(
+        plan.facts.rates, plan.domain, list(cliques), rows, has_units=plan.account.unit_column is not None
+    )
 
 
 def least_epsilon_of_table(plan: Plan, max_error: float, rows: float) -> float:

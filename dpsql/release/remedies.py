@@ -6,7 +6,7 @@
                and more of them. Of linked tables the workload and the columns are given
 
 A plan depends on public facts and on about how many rows there are, so none of this reads a row. What a plan predicts
-is in `dpsql.strategy.foretold`.
+is in `dpsql.strategy.predicted_error`.
 """
 
 from __future__ import annotations

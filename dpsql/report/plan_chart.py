@@ -30,7 +30,7 @@ class Point:
     Attributes:
         epsilon: of the plan.
         error: of a table the mean L1 error of the workload's marginals; of a query the largest standard error of an
-            answer. None where none is foretold.
+            answer. None where none is predicted.
         reason: why there is none.
         is_table: which of both it is.
     """
@@ -89,7 +89,7 @@ class PlanChart:
     def _note(self, point: Point) -> str:
         if self.left is not None and point.epsilon > self.left:
             return f"more than the {down(self.left, 4)} left"
-        return "no error is foretold" if point.error is None else ""
+        return "no error is predicted" if point.error is None else ""
 
     def plot(self) -> Figure:
         """The picture, as a figure of matplotlib.

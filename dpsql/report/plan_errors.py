@@ -90,7 +90,7 @@ def error_lines(errors: Sequence[ExpectedError], epsilon: float) -> list[str]:
             rest = digits(group[_LINES].error or 0.0)
             lines.append(f"  and {len(group) - _LINES:,} more, at most {rest} each")
     if len(lines) == 1:
-        lines += ["", "No error of a whole marginal is foretold for this mechanism."]
+        lines += ["", "No error of a whole marginal is predicted for this mechanism."]
     return lines
 
 

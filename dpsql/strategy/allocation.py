@@ -24,7 +24,7 @@ more noise in each cell does less harm:
 T is the one-hot width, K the number of columns. cells^{2/3} is what minimises Σ cells·√(2/π)·σ subject to
 Σ 1/2σ² = ρ.
 
-The errors that a plan foretells are in `dpsql.strategy.foretold`.
+The errors that a plan predicts are in `dpsql.strategy.predicted_error`.
 
 Where the rule comes from: errors on Adult, Loans, thousands of their rows, and simulated tables, at ε 0.1, 1 and 10
 (`tests/benchmarks/settings.py`).

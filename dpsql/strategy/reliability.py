@@ -9,10 +9,11 @@ r"""Which pairs of columns of a synthetic table are reliable, by noisy counts an
 It adds up what noise hides of the columns and of their dependence, and what drawing rows leaves. A pair is reliable
 where that is at most 0.1: at most a twentieth of the rows would have to change. On nine tables at ε 0.1, 1 and 10 the
 mean over pairs is within a factor of 1.23 of the true one, and 79 to 100 % of the verdicts are right; a table left out
-of the fit of the three constants within 1.34 (`tests/benchmarks/RESULTS.md`, "What a plan foretells of errors"). It
+of the fit of the three constants within 1.34 (`tests/benchmarks/RESULTS.md`, "What a plan predicts of errors"). It
 looks at noisy counts only, so it costs no privacy.
 
-A plan says the same of a pair beforehand, by the error that it foretells (`dpsql.strategy.foretold`). That is public.
+A plan says the same of a pair beforehand, by the error that it predicts (`dpsql.strategy.predicted_error`). That is
+public.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def planned_words(clique: Clique, error: float | None) -> str:
 
     Args:
         clique: of the marginal.
-        error: the L1 error that is foretold; None where nothing is.
+        error: the L1 error that is predicted; None where nothing is.
     """
     if len(clique) != 2 or error is None:
         return "measured"

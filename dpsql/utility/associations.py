@@ -12,7 +12,7 @@
     unseen         how many times a synthetic row has, on a pair of columns, values that no real row has together
 
 I and H are those of the rows as they are. With few rows of many cells NMI is large by chance alone, of independent
-columns too: a column of 800 values in 8,000 rows seems to foretell every other. D takes that off, so it is the fairer
+columns too: a column of 800 values in 8,000 rows seems to predict every other. D takes that off, so it is the fairer
 measure.
 """
 

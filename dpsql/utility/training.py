@@ -52,7 +52,7 @@ def training(tables: Coded, target: int, held_out: Codes | None = None, *, refer
 
     Args:
         tables: the real and the synthetic one.
-        target: the column that is foretold.
+        target: the column that is predicted.
         held_out: real rows to test on. Without them a random fifth of the real rows is tested on; the synthetic table
             may have been made from those too.
         reference: whether models are trained on real rows too.
@@ -62,7 +62,7 @@ def training(tables: Coded, target: int, held_out: Codes | None = None, *, refer
         InvalidArgument: all rows that are tested have the same label.
     """
     if len(tables.sizes) < 2:
-        raise InvalidArgument("target is the only column: there is nothing to foretell it from")
+        raise InvalidArgument("target is the only column: there is nothing to predict it from")
     _check_installed()
     draw = np.random.default_rng(_SEED)
     learnt, tested = tables.real, held_out

@@ -76,7 +76,7 @@ def measure(
 
     Args:
         tables: both.
-        target: the column that models foretell; None for no models.
+        target: the column that models predict; None for no models.
         held_out: see `training`.
         reference: whether models are trained on real rows too.
         impossible: see `associations`.

@@ -1,4 +1,4 @@
-"""What counting 64 three-way marginals takes in each engine, beside what a plan foretells.
+"""What counting 64 three-way marginals takes in each engine, beside what a plan predicts.
 
     python -m tests.benchmarks.counting_cost --rows 1e6
 
@@ -21,7 +21,7 @@ import psutil
 import psycopg
 
 from dpsql.books.ledger.store import Books
-from dpsql.engines.costs import foretell
+from dpsql.engines.costs import predict_cost
 from dpsql.engines.registry import engine_of, find_source, rates_of
 from dpsql.owner.protect import domain_of
 from tests.conftest import DATA
@@ -64,7 +64,7 @@ def counted(found: Bank, table: str, rows: int, columns: int, marginals: int) ->
     """Count some marginals of so many columns of a table.
 
     Returns:
-        The engine, how many marginals there were, and three columns of a table: CPU seconds, what was foretold, and
+        The engine, how many marginals there were, and three columns of a table: CPU seconds, what was predicted, and
         whether they are within three times that.
     """
     cursor = found.db.connection.cursor()
@@ -79,7 +79,7 @@ def counted(found: Bank, table: str, rows: int, columns: int, marginals: int) ->
     took = spent() - begun
     rates = rates_of(source)
     assert rates is not None
-    cost = foretell(rates, domain, cliques, rows)
+    cost = predict_cost(rates, domain, cliques, rows)
     assert cost.seconds is not None
     low, high = cost.seconds
     fits = "yes" if low / 3 <= took <= 3 * high else "no"
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=1e6)
     rows = int(parser.parse_args().rows)
     print(
-        f"{rows:,} rows, {MARGINALS} marginals\n\n| engine | table | CPU s | foretold | within 3 |\n| --- |"
+        f"{rows:,} rows, {MARGINALS} marginals\n\n| engine | table | CPU s | predicted | within 3 |\n| --- |"
         + " --- |" * 4
     )
     for what, query in TABLES.items():

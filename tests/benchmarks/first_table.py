@@ -178,7 +178,9 @@ def measure(name: str, path: Path, epsilon: float, *, details: bool) -> list[str
         pairs = true_pairs(db, name, found, columns)
         rows, width = db.sql(f"SELECT count(*) FROM {name}").fetchone()[0], len(script.proposals)
     varying = {pair for pair in pairs if pair <= predicted.varying}
-    foretold = {frozenset(pair) for pair, error in (predicted.errors or {}).items() if error <= RELIABLE} & varying
+    predicted_pairs = {
+        frozenset(pair) for pair, error in (predicted.errors or {}).items() if error <= RELIABLE
+    } & varying
     called = {frozenset(pair.clique) for pair in judged.pairs if pair.state in ("kept", "likely")} & varying
     if details:
         for pair in sorted(called, key=sorted):
@@ -189,7 +191,7 @@ def measure(name: str, path: Path, epsilon: float, *, details: bool) -> list[str
                 print(f"  mean: {one.of}: {one.real:.5g} is {one.made:.5g}")
     money = [one.off for one in whole if one.of in (PACKAGED[name][2] if name in PACKAGED else ("amount", "tax"))]
     return [
-        name, f"{rows:,}×{width}", f"{epsilon:g}", str(len(varying)), shown(pairs, foretold), shown(pairs, called),
+        name, f"{rows:,}×{width}", f"{epsilon:g}", str(len(varying)), shown(pairs, predicted_pairs), shown(pairs, called),
         f"{sum(not pairs[pair] for pair in varying) / max(1, len(varying)):.0%}", part(whole, MONEY),
         f"{max(money):.1%}" if money else "–", part(groups, GROUP), f"{seconds:.0f}",
     ]  # fmt: skip

@@ -63,8 +63,8 @@ def row(name: str, mechanism: str, runs: list[dict]) -> list[str]:
         return [*name.split("/"), mechanism, failed[0], *[""] * 5]
     line = [*name.split("/"), mechanism]
     for taken, planned, form in (("cpu_s", "planned_s", "{:.1f}"), ("peak_mb", "planned_mb", "{:.0f}")):
-        value, foretold = (float(np.median([run[key] for run in runs])) for key in (taken, planned))
-        line += [form.format(value), form.format(foretold), f"{foretold / value:.2f}"]
+        value, predicted = (float(np.median([run[key] for run in runs])) for key in (taken, planned))
+        line += [form.format(value), form.format(predicted), f"{predicted / value:.2f}"]
     return line
 
 

@@ -2,7 +2,7 @@
 
 A simulated chain of 20,000 patients, visits and labs, of which 16,000 are protected. Errors are L1 distances of shares (0 to
 2); `joins` is the mean relative error of ten queries over joins; `siblings off by` the mean error of Cramér's V of a column
-of two rows of one parent; `AUC` of high risk foretold from a patient's rows below, trained on synthetic patients and tested on
+of two rows of one parent; `AUC` of high risk predicted from a patient's rows below, trained on synthetic patients and tested on
 the 4,000 that are held out.
 """
 

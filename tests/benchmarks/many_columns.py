@@ -1,4 +1,4 @@
-"""A table of many columns end to end: what a plan foretells, what it takes, and how far off pairs are.
+"""A table of many columns end to end: what a plan predicts, what it takes, and how far off pairs are.
 
     python -m tests.benchmarks.many_columns --columns 100 --rows 1e6
     python -m tests.benchmarks.many_columns --columns 40 --rows 2e4 --epsilon 5 --copied 26

@@ -102,7 +102,7 @@ def one(name: str, epsilon: float, seed: int, without: tuple[str, ...] | None = 
     rows = outcome.model.sample(drawn, np.random.default_rng(seed), Quiet())
     taken = {"fit_s": middle - begin, "rounding_s": cold.cpu() - middle}
     largest, l1, _ = accuracy.table_errors(domain, codes, rows, resolved.workload.cliques)
-    said = foretold(plan, outcome.report, lambda cliques: accuracy.table_errors(domain, codes, rows, cliques)[1])
+    said = predicted(plan, outcome.report, lambda cliques: accuracy.table_errors(domain, codes, rows, cliques)[1])
     figures = (
         {} if table is None else utility.measured(table, np.minimum(rows, [size - 1 for size in table.sizes.values()]))
     )
@@ -110,16 +110,16 @@ def one(name: str, epsilon: float, seed: int, without: tuple[str, ...] | None = 
     return {"table": name, "epsilon": epsilon, "seed": seed, "max": largest, "l1": l1, **said, **kept, **taken}
 
 
-def foretold(plan, report: dict, l1_of) -> dict:
+def predicted(plan, report: dict, l1_of) -> dict:
     """What the plan and the report say of errors, the mean L1 of the plan's pairs, how often it is right of them."""
     lines = zip(plan.marginal, plan.predicted_l1, plan.note, strict=True)
     known = {tuple(clique): (error, note) for clique, error, note in lines}
     pairs = {clique: said for clique, said in known.items() if len(clique) == 2 and said[0] == said[0]}
     right = [("likely a reliable" in note) == (l1_of([clique]) <= 0.1) for clique, (_, note) in pairs.items()]
     return {
-        "foretold": float(plan.overall_l1.iloc[0]),
+        "predicted": float(plan.overall_l1.iloc[0]),
         "pairs": l1_of(list(pairs)),
-        "foretold_pairs": float(np.mean([error for error, _ in pairs.values()])),
+        "predicted_pairs": float(np.mean([error for error, _ in pairs.values()])),
         "right": float(np.mean(right)),
         "reported_pairs": report.get("expected_l1_pairs"),
     }

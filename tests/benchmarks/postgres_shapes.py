@@ -1,4 +1,4 @@
-"""What counting in Postgres takes for tables of ten shapes, beside what a plan foretells.
+"""What counting in Postgres takes for tables of ten shapes, beside what a plan predicts.
 
     python -m tests.benchmarks.postgres_shapes
 
@@ -71,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--share", type=float, default=1.0, help="of the rows")
     share = parser.parse_args().share
-    print("| rows | columns | values | marginals | CPU s | foretold | within 3 |\n| --- |" + " --- |" * 6)
+    print("| rows | columns | values | marginals | CPU s | predicted | within 3 |\n| --- |" + " --- |" * 6)
     for rows, *shape in SHAPES:
         with tempfile.TemporaryDirectory() as folder, bank(Path(folder)) as found:
             measure(found, int(rows * share), *shape)

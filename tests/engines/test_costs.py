@@ -1,4 +1,4 @@
-"""What a plan foretells of counting: what makes a count longer makes the forecast longer."""
+"""What a plan predicts of counting: what makes a count longer makes the forecast longer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.engines.costs import foretell
+from dpsql.engines.costs import predict_cost
 from dpsql.engines.postgres.engine import PostgresEngine
 
 ROWS = 100_000
@@ -24,12 +24,12 @@ def domain(kind: str, columns: int, size: int) -> Domain:
 def most(kind: str, columns: int, size: int, rows: int = ROWS, *, has_units: bool = False) -> float:
     """Seconds of one pair of columns, of rows that do not repeat."""
     pairs = [("c0", "c1")] * 40
-    cost = foretell(PostgresEngine.rates, domain(kind, columns, size), pairs, rows, has_units=has_units)
+    cost = predict_cost(PostgresEngine.rates, domain(kind, columns, size), pairs, rows, has_units=has_units)
     assert cost.seconds is not None
     return cost.seconds[1]
 
 
-def test_what_makes_a_count_longer_is_foretold():
+def test_what_makes_a_count_longer_is_predicted():
     plain = most("INTEGER", 10, 20)
     assert most("INTEGER", 30, 20) > 1.3 * plain
     assert most("DECIMAL(9,2)", 10, 20) > 1.5 * plain
@@ -59,10 +59,10 @@ def test_it_is_near_what_was_measured(kind, columns, size, rows, seconds):
     ("sizes", "seconds"),
     [((7, 90), (0.12, 0.76)), ((7, 90, 50), (0.41, 0.96)), ((7, 90, 50, 3, 11, 20), (1.65, 2.48))],
 )
-def test_a_synthetic_table_takes_about_as_long_as_foretold(sizes, seconds, has_units):
+def test_a_synthetic_table_takes_about_as_long_as_predicted(sizes, seconds, has_units):
     """CPU seconds of Postgres for all pairs of 300,000 rows, without and with privacy units of three rows."""
     listed = [replace(domain("INTEGER", 1, size).attributes[0], name=f"c{n}") for n, size in enumerate(sizes)]
     cliques = list(combinations([one.name for one in listed], 2))
-    cost = foretell(PostgresEngine.rates, Domain(tuple(listed)), cliques, 300_000, has_units=has_units)
+    cost = predict_cost(PostgresEngine.rates, Domain(tuple(listed)), cliques, 300_000, has_units=has_units)
     assert cost.seconds is not None
     assert cost.seconds[0] / 3 <= seconds[has_units] <= 3 * cost.seconds[1]

@@ -337,7 +337,7 @@ ADULT_QUERY = "SELECT sex, count(*) AS n, sum(hours) AS h, avg(hours) AS a FROM 
 
 @pytest.mark.medium
 def test_the_plan_of_a_query(noisy):
-    """It foretells the errors that the answers tell, spends nothing, and is the same on an empty copy."""
+    """It predicts the errors that the answers tell, spends nothing, and is the same on an empty copy."""
     noisy.domain("people", "age", lower=18, upper=77)
     before = noisy.ledger()
     sql = "SELECT marginal, cells, stddev, epsilon, epsilon_left, note FROM dp_plan(?, epsilon := 0.5)"

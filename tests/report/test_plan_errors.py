@@ -38,9 +38,9 @@ def test_the_lines_are_the_plans(people):
     assert lines_of(people, 1.0, ", workload := 'all 2-way'") == lines
 
 
-def test_a_mechanism_that_foretells_nothing_says_so(people):
+def test_a_mechanism_that_predicts_nothing_says_so(people):
     lines = lines_of(people, 1.0, ", mechanism := 'mwem', faithful := true")
-    assert lines[-1] == "No error of a whole marginal is foretold for this mechanism."
+    assert lines[-1] == "No error of a whole marginal is predicted for this mechanism."
 
 
 @pytest.mark.medium

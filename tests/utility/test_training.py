@@ -17,7 +17,7 @@ SIZES, ORDERED = (10, 4, 3, 2), (9, 0, 0, 0)  # the first has a code for NULL
 
 
 def learnable(rows: int, seed: int) -> np.ndarray:
-    """The last column is foretold by the first, but for NULL, and by the second."""
+    """The last column is predicted by the first, but for NULL, and by the second."""
     draw = np.random.default_rng(seed)
     first, second, third = draw.integers(0, 10, rows), draw.integers(0, 4, rows), draw.integers(0, 3, rows)
     score = np.where(first < 9, first - 4.0, 0.0) + 2.0 * (second == 2)
@@ -73,7 +73,7 @@ def test_rows_of_one_label_teach_nothing():
     assert (found.linear, found.boosting) == (0.5, 0.5)
 
 
-def test_what_cannot_be_foretold_is_refused(monkeypatch):
+def test_what_cannot_be_predicted_is_refused(monkeypatch):
     real = learnable(200, 0)
     constant = real.copy()
     constant[:, 3] = 1

@@ -8,7 +8,7 @@ of groups that were as near (`docs/how-to/own-table.md`).
 
 What is counted is what the plan of the release counts (`dpsql.release.remedies.Scenario`): columns that vary and are
 measured, so none that is computed from others. It depends on the declarations and on about how many rows there are, and
-on nothing else of the rows. What a plan predicts: `dpsql.strategy.foretold`.
+on nothing else of the rows. What a plan predicts: `dpsql.strategy.predicted_error`.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ however many rows and steps there are. At very little noise (`dpsql.strategy.eff
 joined.
 
 A weaker pair stays apart: joined at 0.1 nats, the income of Adult was one with its relationship, and models trained on
-the rows foretold it worse (ε = 0.1, four seeds: AUC .848, apart .864). The likely reason is that all rows then hold the
-pair alike, so no row leans to one income, and other columns have no such row to go with.
+the rows predicted it worse (ε = 0.1, four seeds: AUC .848, apart .864). The likely reason is that all rows then hold
+the pair alike, so no row leans to one income, and other columns have no such row to go with.
 
 Columns of a constraint are joined before, with the tuples that it allows, if those are at most 2,000: what is
 impossible then has probability 0 in the fit. Columns of a larger constraint are not joined. Neither are those of a

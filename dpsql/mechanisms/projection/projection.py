@@ -74,7 +74,7 @@ from dpsql.runtime.memory import machine_memory, parse_size
 from dpsql.runtime.progress import Progress
 from dpsql.strategy.allocation import Allocation, allocate
 from dpsql.strategy.effort import EXACT, HIDDEN, NOISY, by_noise, foreseen_work
-from dpsql.strategy.foretold import foretold_errors
+from dpsql.strategy.predicted_error import predicted_errors
 from dpsql.strategy.reliability import pair_words, planned_words, strong_words
 from dpsql.strategy.second_stage import second_shares
 
@@ -179,7 +179,7 @@ class Projection(Mechanism):
         chosen = self.allocation(domain, workload, neighbours, rho, facts.about)
 
         def predicted() -> Mapping[Clique, float]:
-            return foretold_errors(domain.inner, chosen, neighbours, workload, facts.about)
+            return predicted_errors(domain.inner, chosen, neighbours, workload, facts.about)
 
         second = share * self._second(chosen)
         first = Allocated.of(share - second, chosen, rho, words=planned_words, predicted=predicted)

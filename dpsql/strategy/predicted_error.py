@@ -1,4 +1,4 @@
-r"""The L1 errors of a synthetic table's marginals, foretold from public facts only: what a plan says beforehand.
+r"""The L1 errors of a synthetic table's marginals, predicted from public facts only: what a plan says beforehand.
 
     e_a   = 7 for an ordered column of more than 64 values, else its number of values
     p_i   ∝ 1/i over the Π e_a usual cells of a marginal: how rows spread is private, so a long tail is assumed
@@ -24,7 +24,7 @@ far off.
 On the nine tables of the benchmarks the mean over triples is within a factor of 1.34 of what was measured, at ε 0.1, 1
 and 10, and that over pairs within 1.39. On a table left out of the fit triples are within 1.54, and on five to eight
 columns of a table within 1.8. Eight skewed columns that follow each other had 2.2 (`tests/benchmarks/RESULTS.md`, "What
-a plan foretells of errors"). What a release expects of its own pairs is nearer (`dpsql.strategy.reliability`).
+a plan predicts of errors"). What a release expects of its own pairs is nearer (`dpsql.strategy.reliability`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _OWN: Final = 0.2
 _EULER: Final = 0.57722
 
 
-def foretold_errors(
+def predicted_errors(
     domain: Domain, allocation: Allocation, neighbours: Neighbours, workload: Workload, rows: float
 ) -> dict[Clique, float]:
     """About the L1 errors of the workload's marginals and of the pairs in them, as fractions.

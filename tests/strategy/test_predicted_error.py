@@ -1,4 +1,4 @@
-"""What a plan foretells of errors: near what a release then has, and right about what makes it larger or smaller."""
+"""What a plan predicts of errors: near what a release then has, and right about what makes it larger or smaller."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def pair_error(real: dict[str, np.ndarray], made: dict[str, np.ndarray]) -> floa
 
 
 @pytest.mark.medium
-def test_a_release_is_about_as_far_off_as_foretold():
+def test_a_release_is_about_as_far_off_as_predicted():
     """On a table that no constant was fitted to, within a factor of 1.8; noise moves the error by a tenth."""
     with protected(rows=ROWS) as db:
-        foretold = overall(db, 1.0, workload="all 2-way")
+        predicted = overall(db, 1.0, workload="all 2-way")
         made = db.synthesize("t", 1.0, workload="all 2-way", rows=ROWS).df()
     found = pair_error(codes(), {name: made[name].to_numpy(np.int64) for name in SIZES})
-    assert 1 / 1.8 < foretold / found < 1.8
+    assert 1 / 1.8 < predicted / found < 1.8
 
 
 @pytest.mark.medium
@@ -95,7 +95,7 @@ def test_the_mean_over_the_workload_is_what_the_plan_calls_overall():
 
 @pytest.mark.medium
 def test_many_ordered_bins_are_taken_for_few_usual_values():
-    """A number in 100 bins is foretold like one in few of them, and a text column of as many values is not."""
+    """A number in 100 bins is predicted like one in few of them, and a text column of as many values is not."""
     with protected({**SIZES, "h": 60}) as db:
         sixty = overall(db, 10.0, workload="all 2-way")
     with protected({**SIZES, "h": 100}) as db:
