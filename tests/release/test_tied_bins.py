@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from dpsql.core.domain import Attribute, Domain
-from dpsql.release.drawing import coded
+from dpsql.release.drawing import coded, shuffled
 from dpsql.release.tied_bins import tied
 
 ROWS, WIDE = 40_000, (0, 10, 20, 40, 80, 160, 320, 1000)
@@ -100,7 +100,8 @@ def test_of_columns_that_nothing_is_tied_to_no_places_are_held():
     """What `coded` holds at once is what it returns, and some columns: not the places of all."""
     rows, columns = 200_000, 24
     domain = Domain(tuple(binned(f"x{n}", tuple(map(float, WIDE))) for n in range(columns)))
-    codes = np.asfortranarray(np.random.default_rng(3).integers(0, len(WIDE) - 1, (rows, columns), np.int32))
+    drawn = np.random.default_rng(3).integers(0, len(WIDE) - 1, (rows, columns))
+    codes = shuffled(domain, drawn, np.random.default_rng(3))
     tracemalloc.start()
     try:
         made = coded(domain, codes, np.random.default_rng(4))
