@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from . import postgres_server, s3_server, spark_session
+from . import postgres_server, s3_server, spark_cluster, spark_session
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
@@ -15,7 +15,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Stop the Postgres, the bucket and the Spark of this process, if a test has started one."""
+    """Stop the Postgres, the bucket, the cluster and the Spark of this process, if a test has started one."""
     postgres_server.remove()
     s3_server.remove()
+    spark_cluster.remove()
     spark_session.remove()

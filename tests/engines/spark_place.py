@@ -33,6 +33,8 @@ class InSpark(WithUnits):
 
     engine: ClassVar[str] = "spark"
     form: ClassVar[str] = "parquet"
+    environment: ClassVar[str] = ""
+    """The variable that leads to the session; the one of this process without."""
     marks: ClassVar[frozenset[str]] = frozenset()
     cannot: ClassVar[frozenset[str]] = frozenset({"among", "codes"})
 
@@ -85,7 +87,8 @@ class InSpark(WithUnits):
 
     def _register(self, name: str) -> None:
         self._db.sql(f'DROP TABLE IF EXISTS "{name}"')
-        self._db.source(f'"{name}"', self.engine, relation=self._places[name])
+        led = {"environment": self.environment} if self.environment else {}
+        self._db.source(f'"{name}"', self.engine, relation=self._places[name], **led)
 
     def view(self, name: str, of: str) -> None:
         self._db.sql(f"CREATE VIEW {name} AS FROM {of}")
@@ -176,10 +179,10 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 @contextmanager
-def spark_place(folder: Path, kind: type[InSpark]) -> Iterator[InSpark]:
+def spark_place(folder: Path, kind: type[InSpark], there: Spark | None = None) -> Iterator[InSpark]:
     with dpsql.connect(folder / "bank.duckdb") as db:
         db.sql("CREATE SCHEMA raw")
-        place = kind(db, spark())
+        place = kind(db, there or spark())
         try:
             yield place
         finally:

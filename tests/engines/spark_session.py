@@ -63,22 +63,11 @@ def has_collations() -> bool:
 
 
 class Spark:
-    """A running session."""
+    """A running session, and a folder for what tests write."""
 
-    def __init__(self) -> None:
-        from pyspark.sql import SparkSession
-
-        os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers' is the first on the path
-        self.folder = Path(tempfile.mkdtemp(prefix="dpsql-spark-"))
-        self.events = self.folder / "events"
-        self.events.mkdir()
-        builder = SparkSession.builder.master("local[1]").appName("tests")
-        folders = {"spark.sql.warehouse.dir": self.folder / "tables", "spark.eventLog.dir": self.events.as_uri()}
-        jar = iceberg_jar()
-        lake = {} if jar is None else ICEBERG | {"spark.jars": jar, f"{CATALOG}.warehouse": self.folder / "lake"}
-        for key, value in (SETTINGS | folders | lake).items():
-            builder = builder.config(key, str(value))
-        self.session: Any = builder.getOrCreate()
+    def __init__(self, session: Any, folder: Path) -> None:
+        self.session, self.folder = session, folder
+        self.events = folder / "events"
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """The rows of the last statement."""
@@ -101,9 +90,8 @@ class Spark:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@cache
-def spark() -> Spark:
-    """The Spark of this process. Skips a test where there is no Java or no pyspark; in CI, fails it."""
+def need_spark() -> None:
+    """Skip a test where there is no Java or no pyspark; in CI, fail it."""
     for there, name, install in (
         (find_spec("pyspark"), "pyspark", "pip install 'dpsql[spark]'"),
         (shutil.which("java"), "Java", "apt-get install openjdk-17-jre-headless"),
@@ -111,13 +99,49 @@ def spark() -> Spark:
         if not there:
             missing = f"{name} is not installed: {install}"
             pytest.fail(missing) if os.environ.get("DPSQL_CLIENTS") == "required" else pytest.skip(missing)
+
+
+@cache
+def spark() -> Spark:
+    """The Spark of this process."""
+    need_spark()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return Spark()
+        return _local()
+
+
+def _local() -> Spark:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers' is the first on the path
+    folder = Path(tempfile.mkdtemp(prefix="dpsql-spark-"))
+    (folder / "events").mkdir()
+    builder = SparkSession.builder.master("local[1]").appName("tests")
+    folders = {"spark.sql.warehouse.dir": folder / "tables", "spark.eventLog.dir": (folder / "events").as_uri()}
+    jar = iceberg_jar()
+    lake = {} if jar is None else ICEBERG | {"spark.jars": jar, f"{CATALOG}.warehouse": folder / "lake"}
+    for key, value in (SETTINGS | folders | lake).items():
+        builder = builder.config(key, str(value))
+    return Spark(builder.getOrCreate(), folder)
 
 
 def remove() -> None:
-    """Stop the Spark of this process, if there is one."""
+    """Stop the Spark of this process, if there is one, and end its virtual machine, which has its settings."""
     if spark.cache_info().currsize:
         spark().remove()
         spark.cache_clear()
+        end_machine()
+
+
+def end_machine() -> None:
+    """Stop what runs in Spark's virtual machine of this process, if there is one, and end it."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        SparkContext._active_spark_context.stop()
+    if SparkContext._gateway is not None:
+        process = SparkContext._gateway.proc
+        SparkContext._gateway.shutdown()
+        SparkContext._gateway = SparkContext._jvm = None
+        process.stdin.close()
+        process.wait()

@@ -1,7 +1,6 @@
 """What pyspark 3.5 and 4 call by different names.
 
 an Arrow table of a DataFrame      toArrow of 4; in 3.5 the steps that its toPandas begins with
-tags, by which jobs are stopped    of the session in 4; in 3.5 of its context
 a log of its own                   4 only
 """
 
@@ -54,8 +53,8 @@ def loggers() -> list[logging.Logger]:
 
 
 def _context_of_tags(session: Any) -> Any:
-    """The context that has the tags; None where the session has them."""
-    import pyspark
+    """The context that has the tags; None of a remote session, which has them itself.
 
-    has_tags = not pyspark.__version__.startswith("3.") or not hasattr(session, "sparkContext")
-    return None if has_tags else session.sparkContext
+    Of a session in this process 4 has tags, too, but each thread has its own, and another could not end what runs.
+    """
+    return getattr(session, "sparkContext", None)

@@ -21,7 +21,8 @@ from typing import Any, Final, TypeVar
 from dpsql.engines.external import driver, words_in
 from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.spark.client import add_tag, interrupt_tag, loggers, remove_tag
-from dpsql.engines.spark.failures import CannotStart, SessionLost
+from dpsql.engines.spark.executors import is_in_cluster, lacks_executors
+from dpsql.engines.spark.failures import CannotStart, NoExecutors, SessionLost
 from dpsql.engines.sql.failures import TableChanged
 from dpsql.errors import Interrupted, InvalidArgument
 
@@ -67,7 +68,7 @@ class Session:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._tag = f"dpsql-{os.getpid()}-{next(_numbers)}"
-        self._stopped, self._closed = False, False
+        self._stopped, self._closed, self._starved = False, False, False
         words = _words_of(given)
         with _quiet():
             driver("pyspark.sql", "spark", "spark")
@@ -87,16 +88,18 @@ class Session:
         self.spark: Final = running
         self.is_here: Final = not words.startswith(_REMOTE) and hasattr(running, "sparkContext")
         """Whether the driver is on this machine, so that its files are those of this machine."""
+        self._in_cluster: Final = self.is_here and is_in_cluster(running)
 
     def run(self, work: Callable[[], T]) -> T:
         """What some work with the session returns.
 
         Raises:
             Interrupted: `interrupt` was called meanwhile.
+            NoExecutors: the cluster had none for too long.
             CountingFailed: in place of an error of Spark.
         """
-        self._stopped = False
-        with _quiet():
+        self._stopped = self._starved = False
+        with _quiet(), self._watched():
             try:
                 add_tag(self.spark, self._tag)
                 try:
@@ -107,6 +110,8 @@ class Session:
             except CountingFailed:
                 raise
             except Exception as error:
+                if self._starved:
+                    raise NoExecutors from None
                 if self._stopped:
                     raise Interrupted from None
                 raise self._failure(error) from None
@@ -138,6 +143,26 @@ class Session:
     def close(self) -> None:
         """Give the session back; it goes on, because it is the owner's."""
         self._closed = True
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Inside, what waits too long for executors of a cluster is ended."""
+        if not self._in_cluster:
+            yield
+            return
+        ended = threading.Event()
+
+        def watch() -> None:
+            if lacks_executors(self.spark, ended) and not ended.is_set():
+                self._starved = True
+                with suppress(Exception):
+                    interrupt_tag(self.spark, self._tag)
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
 
     def _failure(self, error: Exception) -> CountingFailed:
         """What is said of an error; its text is not looked at."""

@@ -14,7 +14,7 @@ import json
 from typing import Any, Final
 
 from dpsql.engines.protocol import CountingFailed
-from dpsql.engines.spark.failures import SessionLost
+from dpsql.engines.spark.failures import SessionFailed
 from dpsql.engines.spark.session import Session
 from dpsql.engines.sql.failures import NotCounted, TableChanged
 
@@ -53,7 +53,7 @@ def rows_at(session: Session, name: str, version: int) -> Any:
     Raises:
         NotCounted: the session keeps rows of the table.
         TableChanged: Spark has it no more.
-        SessionLost: the session stopped.
+        SessionFailed: the session stopped, or has no executors.
     """
     # the condition sets plans of two versions apart, because Spark takes them for one where it keeps what it computed
     sql = f"SELECT * FROM {name} VERSION AS OF {version} WHERE {version} = {version}"  # noqa: S608
@@ -61,7 +61,7 @@ def rows_at(session: Session, name: str, version: int) -> Any:
     try:
         refresh(session, name)
         return session.run(lambda: session.spark.sql(sql))
-    except SessionLost:
+    except SessionFailed:
         raise
     except CountingFailed:  # for a snapshot that expired Iceberg has another error than for a table that is gone
         raise TableChanged("Spark") from None
@@ -95,7 +95,7 @@ def identity(session: Session, kind: str, name: str, location: str) -> str:
     try:
         raw = session.run(content)
         return str(json.loads(gzip.decompress(raw) if raw.startswith(_GZIP) else raw)["table-uuid"])
-    except SessionLost:
+    except SessionFailed:
         raise
     except (CountingFailed, KeyError, ValueError, OSError):
         return location

@@ -6,7 +6,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from dpsql.engines.protocol import CountingFailed
-from dpsql.engines.spark.failures import NoWorkers, SessionLost
+from dpsql.engines.spark.failures import NoWorkers, SessionFailed
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.statements import COUNTED
 from dpsql.engines.spark.tasks import Statements, in_task
@@ -25,7 +25,7 @@ def check_workers(session: Session) -> None:
         return
     try:
         session.run(lambda: session.spark.range(0, 1, 1, 1).mapInArrow(in_task(_ONE), COUNTED).count())
-    except SessionLost:
+    except SessionFailed:
         raise
     except CountingFailed:
         raise NoWorkers from None
