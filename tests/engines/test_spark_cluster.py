@@ -40,6 +40,7 @@ class InCluster(InSpark):
     environment: ClassVar[str] = VARIABLE
 
 
+@pytest.mark.medium  # too: a third of them a run
 @pytest.mark.parametrize("claim", PROPERTIES)
 def test_a_cluster_conforms(claim, there, tmp_path):
     with spark_place(tmp_path, InCluster, there.session()) as place:
