@@ -257,7 +257,7 @@ def rising(attribute: Attribute, codes: Codes, ticks: npt.NDArray[Any], up: npt.
 def _apart(attribute: Attribute, codes: Codes, ticks: npt.NDArray[Any], up: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Rising ticks: a parent's rows in a bin are at different multiples of the step, where it holds so many."""
     step = int(in_ticks(attribute)) if attribute.step else 1
-    codes = np.asarray(codes, np.int64)
+    codes, ticks = np.asarray(codes, np.int64), np.asarray(ticks, np.int64)
     first = np.flatnonzero(np.r_[True, (codes[1:] != codes[:-1]) | (up[1:] != up[:-1])])
     size = np.diff(np.r_[first, len(codes)])
     rank, alike = np.arange(len(codes)) - np.repeat(first, size), np.repeat(size, size)

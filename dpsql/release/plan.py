@@ -193,7 +193,7 @@ def check_questions(plan: Plan) -> None:
         raise DomainTooLarge(
             f"{plan.label} needs about {in_words(needed)} of memory for this request, {in_words(limit)} may be taken: "
             "ask for fewer or smaller marginals, declare coarser domains with dp_domain, or lower the options that "
-            "make it larger, such as relaxed_rows, rounds or max_cells"
+            "make it larger, such as relaxed_rows, rounds, points or max_cells"
         )
 
 

@@ -27,7 +27,7 @@ from dpsql.release.query_plan import QueryPlan, check_noise, plan_query
 from dpsql.release.statistics import assumed_sums, statistic
 from dpsql.runtime.process_settings import deep_recursion
 
-ROW_BYTES: Final = 12
+ROW_BYTES: Final = 16
 """Of a value of a synthetic row while it is drawn, rounded and stored: fitted to 15 and 100 columns of 10^6 rows in a
 file."""
 LARGEST_EPSILON: Final = 1000.0

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -98,7 +99,9 @@ class Cluster:
     def session(self) -> Spark:
         """The session that dpsql starts in this process."""
         os.environ[VARIABLE] = self.words
-        return Spark(Session({"environment": VARIABLE}).spark, self.folder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of JAX, where a test before loaded it: pyspark forks to start Java
+            return Spark(Session({"environment": VARIABLE}).spark, self.folder)
 
     # --- processes ----------------------------------------------------------------------------------------------------
 

@@ -28,9 +28,10 @@ def lacks_executors(session: Any, ended: threading.Event) -> bool:
     while not ended.wait(PATIENCE / _LOOKS):
         try:
             there = session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()  # noqa: SLF001 - of Java's
+            waits = bool(session.sparkContext.statusTracker().getActiveJobsIds())
         except Exception:
             return False  # the machine ended, and so does the job
-        if there > 1:  # more than the driver
+        if there > 1 or not waits:  # more than the driver, or only the driver works
             since = time.monotonic()
         elif time.monotonic() - since > PATIENCE:
             return True

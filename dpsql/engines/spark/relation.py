@@ -20,6 +20,7 @@ from dpsql.engines.place import PinnedFile
 from dpsql.engines.protocol import CountingFailed
 from dpsql.engines.source import IS_A_VIEW, Column, Source
 from dpsql.engines.spark.dialect import is_collated, native_of
+from dpsql.engines.spark.failures import SessionFailed
 from dpsql.engines.spark.session import Session
 from dpsql.engines.spark.versions import DELTA, ICEBERG, VERSIONED, identity, latest, rows_at
 from dpsql.engines.sql.failures import NotCounted, TableChanged
@@ -193,6 +194,8 @@ def current(session: Session, relation: Relation, version: int | None = None) ->
     snapshot = Snapshot(version)
     try:
         rows_of(session, relation, snapshot)
+    except SessionFailed:
+        raise
     except CountingFailed:
         raise InvalidArgument(f"snapshot is {version}: Spark has no such version of the table any more") from None
     return snapshot

@@ -68,7 +68,7 @@ class Session:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._tag = f"dpsql-{os.getpid()}-{next(_numbers)}"
-        self._stopped, self._closed, self._starved = False, False, False
+        self._stopped, self._closed = False, False
         words = _words_of(given)
         with _quiet():
             driver("pyspark.sql", "spark", "spark")
@@ -98,8 +98,8 @@ class Session:
             NoExecutors: the cluster had none for too long.
             CountingFailed: in place of an error of Spark.
         """
-        self._stopped = self._starved = False
-        with _quiet(), self._watched():
+        self._stopped = False
+        with _quiet(), self._watched() as starved:
             try:
                 add_tag(self.spark, self._tag)
                 try:
@@ -110,10 +110,10 @@ class Session:
             except CountingFailed:
                 raise
             except Exception as error:
-                if self._starved:
-                    raise NoExecutors from None
                 if self._stopped:
                     raise Interrupted from None
+                if starved.is_set():
+                    raise NoExecutors from None
                 raise self._failure(error) from None
         if self._stopped:
             raise Interrupted
@@ -145,32 +145,39 @@ class Session:
         self._closed = True
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Inside, what waits too long for executors of a cluster is ended."""
+    def _watched(self) -> Iterator[threading.Event]:
+        """Inside, what waits too long for executors of a cluster is ended; set if it was."""
+        ended, starved = threading.Event(), threading.Event()
         if not self._in_cluster:
-            yield
+            yield starved
             return
-        ended = threading.Event()
 
         def watch() -> None:
-            if lacks_executors(self.spark, ended) and not ended.is_set():
-                self._starved = True
+            if lacks_executors(self.spark, ended):
+                starved.set()
                 with suppress(Exception):
                     interrupt_tag(self.spark, self._tag)
 
-        threading.Thread(target=watch, daemon=True).start()
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
         try:
-            yield
+            yield starved
         finally:
             ended.set()
+            watching.join()  # so it ends no job of a later call
 
     def _failure(self, error: Exception) -> CountingFailed:
         """What is said of an error; its text is not looked at."""
         from pyspark.errors import AnalysisException
 
         try:
-            self.spark.sql("SELECT 1 AS one").collect()
+            if self._in_cluster:  # a job would wait where no executor is
+                lost = bool(self.spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001 - of Java's
+            else:
+                lost = not self.spark.sql("SELECT 1 AS one").collect()
         except Exception:
+            return SessionLost()
+        if lost:
             return SessionLost()
         return TableChanged("Spark") if isinstance(error, AnalysisException) else CountingFailed()
 

@@ -39,7 +39,7 @@ _FEW: Final = 25_000  # rows, whose swaps are cheap
 LARGEST_TARGET: Final = 200_000
 MOST_TARGET_CELLS: Final = 8_000_000
 MOST_OFFERS: Final = 1_500_000  # of one attribute: with more rows, drawing alone comes near enough
-_OFFERS_AT_ONCE: Final = 32_000_000
+_OFFERS_AT_ONCE: Final = 64_000_000
 """Of all attributes together, made before they are decided: 6 bytes each."""
 
 
@@ -75,6 +75,8 @@ def round_table(
     parents = np.arange(rows) * model.probabilities.shape[1] // max(rows, 1)
     groups = groups_of(model.blocks, allowed)
     targets = _targets(model, cliques)
+    offers = min(rows, MOST_OFFERS)
+    parts = -(-offers * len(groups) // _OFFERS_AT_ONCE)
     if rows == 0 or not targets:
         return _stratified(model, groups, parents, generator)
 
@@ -85,11 +87,11 @@ def round_table(
             model.blocks,
             targets,
             lambda clique: nearer[clique] if clique in nearer else model.project(clique),
-            min(rows, MOST_OFFERS),
+            -(-offers // parts),
         )
         for _ in range(sweeps):
-            chosen_rows = _some(rows, MOST_OFFERS, generator)
-            for chosen in np.array_split(chosen_rows, -(-chosen_rows.size * len(groups) // _OFFERS_AT_ONCE)):
+            every = _some(rows, MOST_OFFERS, generator)
+            for chosen in (every[part::parts] for part in range(parts)):  # each of rows from all over the table
                 swaps.sweep(chosen, draw_each(model, groups, parents[chosen], generator), generator, progress)
             progress.advance()
         return swaps.codes()
