@@ -140,11 +140,11 @@ def test_fewer_public_rows_are_a_worse_prior(people):
 def test_an_option_is_varied(people, tmp_path):
     """It stands on the axis and in the table, its cost is drawn, too, and more of its values go into the same folder."""
     folder = tmp_path / "found"
-    people.compare("people", "direct", vary="rows=20", folder=folder, **ONE)
-    found = people.compare("people", "direct", vary="rows=20,5000", folder=folder, **ONE)
-    assert found.df[["option", "value"]].to_numpy().tolist() == [["rows", 20.0], ["rows", 5000.0]]
+    people.compare("people", "direct", vary="rows=1", folder=folder, **ONE)
+    found = people.compare("people", "direct", vary="rows=1,5000", folder=folder, **ONE)
+    assert found.df[["option", "value"]].to_numpy().tolist() == [["rows", 1.0], ["rows", 5000.0]]
     few, many = found.df.workload_largest
-    assert few > many
+    assert few > 0.4 > many  # a cell of one row alone is off by 1 less its part; noise of .4 has a rate below 10⁻⁶
     assert len((folder / "runs.jsonl").read_text().splitlines()) == 2
     assert str(found).splitlines()[3].split()[:3] == ["mechanism", "epsilon", "rows"]
     titles = [axes.get_title() for axes in found.plot().axes]
