@@ -26,7 +26,7 @@ from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Attribute, Clique, Domain
 from dpsql.core.marginal import Measurement
 from dpsql.core.prior import Prior
-from dpsql.core.whole_types import whole_type
+from dpsql.core.row_codes import code_type
 from dpsql.errors import DpsqlError
 from dpsql.fitting.rows_by_code import RowsByCode
 from dpsql.models.model import Codes, Model
@@ -250,8 +250,8 @@ class Widened:
         names = self.held.full.names
         drawn = self.inner.sample(rows, generator, progress, [self.held.inside(part) for part in allowed])
         # in place, in a small type: a second table of codes would be the peak of memory
-        largest = max((max(self.held.full.size((name,)), len(self.held.codes[name])) for name in names), default=0)
-        drawn = np.require(drawn, whole_type(0, largest), "W")
+        sizes = (max(self.held.full.size((name,)), len(self.held.codes[name])) for name in names)
+        drawn = np.require(drawn, code_type(sizes), "W")
         for place, name in enumerate(names):
             drawn[:, place] = self.held.codes[name][drawn[:, place]]
         return drawn

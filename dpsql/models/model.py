@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique
+from dpsql.core.row_codes import RowCodes
 from dpsql.runtime.progress import Progress
 
-Codes = npt.NDArray[np.signedinteger[Any]]
-"""Of rows, in whole numbers of any type that holds them; 64 bits before they are added or multiplied."""
+Codes = RowCodes
 
 
 @runtime_checkable

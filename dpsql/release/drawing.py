@@ -14,8 +14,8 @@ import numpy as np
 from dpsql.books.releases.releases import Entry
 from dpsql.core.domain import Attribute, Domain
 from dpsql.core.marginal import Measurement
+from dpsql.core.row_codes import code_type, whole_type
 from dpsql.core.steps import released_ticks
-from dpsql.core.whole_types import WholeType, whole_type
 from dpsql.errors import InvalidArgument
 from dpsql.models.model import Model
 from dpsql.release.inside_bins import places
@@ -90,15 +90,12 @@ def coded(
         attribute, column = domain.attributes[place], np.asarray(codes[:, place], np.int64)
         ticks[place] = _small(attribute, released_ticks(attribute, column, places(attribute, column, inside)))
     columns: dict[str, np.ndarray[Any, Any]] = {}
+    small = code_type(attribute.size for attribute in domain)
     for place in range(len(domain)):
-        columns[f"c{place}"] = codes[:, place].astype(_code_type(domain), copy=False)
+        columns[f"c{place}"] = codes[:, place].astype(small, copy=False)
         if place in ticks:
             columns[f"t{place}"] = ticks[place]
     return columns
-
-
-def _code_type(domain: Domain) -> WholeType:
-    return whole_type(0, max((attribute.size for attribute in domain), default=0))
 
 
 def _small(attribute: Attribute, ticks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -111,7 +108,7 @@ def _small(attribute: Attribute, ticks: np.ndarray[Any, Any]) -> np.ndarray[Any,
 def shuffled(domain: Domain, codes: np.ndarray[Any, Any], generator: np.random.Generator) -> np.ndarray[Any, Any]:
     """The rows in a random order, a column after the other in memory, as `coded` and DuckDB read them."""
     order = generator.permutation(len(codes))
-    mixed = np.empty(codes.shape, _code_type(domain), order="F")
+    mixed = np.empty(codes.shape, code_type(attribute.size for attribute in domain), order="F")
     for start in range(0, len(codes), _STRETCH):
         mixed[start : start + _STRETCH] = codes[order[start : start + _STRETCH]]
     return mixed

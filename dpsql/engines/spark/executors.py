@@ -14,7 +14,7 @@ _LOOKS: Final = 60
 
 def is_in_cluster(session: Any) -> bool:
     """Whether a session of this process counts in executors that are processes of their own."""
-    return hasattr(session, "sparkContext") and not str(session.sparkContext.master).startswith("local")
+    return not str(session.sparkContext.master).startswith("local")
 
 
 def lacks_executors(session: Any, ended: threading.Event) -> bool:

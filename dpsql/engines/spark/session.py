@@ -170,16 +170,18 @@ class Session:
         """What is said of an error; its text is not looked at."""
         from pyspark.errors import AnalysisException
 
-        try:
-            if self._in_cluster:  # a job would wait where no executor is
-                lost = bool(self.spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001 - of Java's
-            else:
-                lost = not self.spark.sql("SELECT 1 AS one").collect()
-        except Exception:
-            return SessionLost()
-        if lost:
+        if self._is_lost():
             return SessionLost()
         return TableChanged("Spark") if isinstance(error, AnalysisException) else CountingFailed()
+
+    def _is_lost(self) -> bool:
+        try:
+            if self._in_cluster:  # a job would wait where no executor is
+                return bool(self.spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001 - of Java's
+            self.spark.sql("SELECT 1 AS one").collect()
+        except Exception:
+            return True
+        return False
 
 
 def _words_of(given: Mapping[str, Any]) -> str:

@@ -25,9 +25,10 @@ import numpy as np
 
 from dpsql.core.constraint import Allowed
 from dpsql.core.domain import Clique
+from dpsql.core.row_codes import RowCodes, code_type
 from dpsql.fitting.compilation import keep_programs
 from dpsql.fitting.relaxed.groups import Group, Together, groups_of
-from dpsql.fitting.relaxed.swaps import DrawnCodes, Swaps, code_type
+from dpsql.fitting.relaxed.swaps import Swaps
 from dpsql.fitting.relaxed.table import Codes, Floats, RelaxedTable
 from dpsql.runtime.background import in_background
 from dpsql.runtime.memory import give_back
@@ -52,7 +53,7 @@ def round_table(
     allowed: Sequence[Allowed] = (),
     sweeps: int | None = None,
     nearer: Mapping[Clique, Floats] = MappingProxyType({}),
-) -> DrawnCodes:
+) -> RowCodes:
     """Draw a table of codes from a relaxed one.
 
     Args:
@@ -80,7 +81,7 @@ def round_table(
     if rows == 0 or not targets:
         return _stratified(model, groups, parents, generator)
 
-    def swap(progress: Progress) -> DrawnCodes:
+    def swap(progress: Progress) -> RowCodes:
         swaps = Swaps(
             _stratified(model, groups, parents, generator),
             [group.places for group in groups],
@@ -122,11 +123,11 @@ def _some(rows: int, most: int, generator: np.random.Generator) -> Codes:
 
 def _stratified(
     model: RelaxedTable, groups: Sequence[Group | Together], parents: Codes, generator: np.random.Generator
-) -> DrawnCodes:
+) -> RowCodes:
     rows = len(parents)
     dealt = np.bincount(parents, minlength=model.probabilities.shape[1])
     rank = np.arange(rows) - np.concatenate([[0], np.cumsum(dealt)])[parents]
-    codes = np.empty((rows, len(model.blocks.names)), code_type(model.blocks))
+    codes = np.empty((rows, len(model.blocks.names)), code_type(model.blocks.sizes))
     for group in groups:
         start = generator.random(len(dealt))[parents]
         values = group.draw(model, parents, (rank + start) / np.maximum(dealt[parents], 1), generator)
@@ -137,9 +138,9 @@ def _stratified(
 
 def draw_each(
     model: RelaxedTable, groups: Sequence[Group | Together], parents: Codes, generator: np.random.Generator
-) -> DrawnCodes:
+) -> RowCodes:
     """A value for every row and group, each drawn by itself, shape (rows, attributes)."""
-    codes = np.empty((len(parents), len(model.blocks.names)), code_type(model.blocks))
+    codes = np.empty((len(parents), len(model.blocks.names)), code_type(model.blocks.sizes))
     for group in groups:
         codes[:, group.places] = group.draw(model, parents, generator.random(len(parents)), generator)
     return codes

@@ -13,18 +13,15 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsql.core.domain import Clique
-from dpsql.core.whole_types import WholeType, whole_type
+from dpsql.core.row_codes import RowCodes
 from dpsql.fitting.compilation import MOST_PROGRAMS, own_program
 from dpsql.fitting.loading import jax, jnp
 from dpsql.fitting.relaxed.table import Blocks, Codes, Floats
 from dpsql.fitting.relaxed.target_counts import SmallCodes, target_counts
 from dpsql.runtime.progress import Progress
 
-DrawnCodes = npt.NDArray[np.signedinteger[Any]]
-"""Codes of rows: see `code_type`."""
 _BATCHES_PER_SWEEP: Final = 3000  # of one attribute: larger batches decide on older distances
 _BATCHES_AT_ONCE: Final = 1024
 _LEAST_PLACES: Final = 1024
@@ -42,7 +39,7 @@ class Swaps:
 
     def __init__(
         self,
-        codes: DrawnCodes,
+        codes: RowCodes,
         groups: Sequence[Sequence[int]],
         blocks: Blocks,
         targets: Sequence[Clique],
@@ -82,7 +79,7 @@ class Swaps:
         geometry = (np.array(parts, np.int32), steps, starts, moved, moving)
         self._geometry = tuple(map(jax.device_put, geometry))
 
-    def sweep(self, chosen: Codes, offered: DrawnCodes, generator: np.random.Generator, progress: Progress) -> None:
+    def sweep(self, chosen: Codes, offered: RowCodes, generator: np.random.Generator, progress: Progress) -> None:
         """Offer each of the chosen rows a swap of every group once, in random order."""
         batch = self._batch
         orders, owners = self._batches(chosen, offered, generator)
@@ -107,7 +104,7 @@ class Swaps:
             progress.advance(0)
 
     def _batches(
-        self, chosen: Codes, offered: DrawnCodes, generator: np.random.Generator
+        self, chosen: Codes, offered: RowCodes, generator: np.random.Generator
     ) -> tuple[SmallCodes, SmallCodes]:
         """Places in `chosen`, a line for each batch, and the group of each: rows that are offered another value."""
         now, batch, filled = np.asarray(self._codes), self._batch, 0
@@ -123,7 +120,7 @@ class Swaps:
             owners[filled:end], filled = number, end
         return orders[:filled], owners[:filled]
 
-    def codes(self) -> DrawnCodes:
+    def codes(self) -> RowCodes:
         """The rows as they are now."""
         return np.array(np.asarray(self._codes)[: self._rows])
 
@@ -146,7 +143,7 @@ def _geometry(blocks: Blocks, targets: Sequence[Clique]) -> tuple[SmallCodes, Sm
 
 
 def _distances(
-    codes: DrawnCodes,
+    codes: RowCodes,
     strides: SmallCodes,
     offsets: SmallCodes,
     targets: Sequence[Clique],
@@ -170,12 +167,7 @@ def _places_for(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def code_type(blocks: Blocks) -> WholeType:
-    """The smallest integers that hold the codes of all attributes, and differences of them."""
-    return whole_type(0, max(blocks.sizes, default=0))
-
-
-def _padded(codes: DrawnCodes) -> DrawnCodes:
+def _padded(codes: RowCodes) -> RowCodes:
     """Codes with zeros after the last row."""
     padded = np.zeros((_places_for(len(codes)), *codes.shape[1:]), codes.dtype)
     padded[: len(codes)] = codes
